@@ -1,0 +1,52 @@
+"""Everything that Metol raises: bad input from a person, never an illegal candidate or a failed run.
+
+Each message says the rule, the offending value, the Func and the next step.
+"""
+
+__all__ = [
+    "ExtractionError",
+    "MetolError",
+    "MissingEstimateError",
+    "ScheduleFormatError",
+    "ScheduleMismatchError",
+    "SearchError",
+    "UndefinedPipelineError",
+    "UnknownAppError",
+    "UnsupportedTargetError",
+]
+
+
+class MetolError(Exception):
+    """Base class of every error that Metol raises on bad input."""
+
+
+class UndefinedPipelineError(MetolError):
+    """A Pipeline or one of its Funcs has no definition."""
+
+
+class MissingEstimateError(MetolError):
+    """An output, an input or a scalar parameter has no estimate, so that no size can be reasoned about."""
+
+
+class ExtractionError(MetolError):
+    """The pipeline does something that the DAG cannot describe, such as an unbounded read."""
+
+
+class UnsupportedTargetError(MetolError):
+    """The target is not one that Metol can schedule for."""
+
+
+class ScheduleFormatError(MetolError):
+    """A schedule file is not valid JSON, not a schedule, or of a version that this Metol cannot read."""
+
+
+class ScheduleMismatchError(MetolError):
+    """A schedule was made for another pipeline."""
+
+
+class UnknownAppError(MetolError):
+    """No application of that name; the message lists those that exist."""
+
+
+class SearchError(MetolError):
+    """The search was asked for something it cannot do, such as a beam of width 0."""

@@ -1,0 +1,157 @@
+// The immutable picture of a pipeline that everything after extraction works on.
+//
+// Enters: what pipeline/extract.cpp reads off a Halide pipeline. Leaves: Funcs, Stages, Edges and Accesses as plain
+// integers and floats; no Halide type appears here, so that only extract.cpp includes Halide.h.
+// Source: Adams et al. 2019, §4.1 (algorithm-specific features, Jacobians, bounds from Halide's own inference).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace metol {
+
+// A closed interval of integer coordinates, [min, max].
+struct Interval {
+    int64_t min = 0;
+    int64_t max = 0;
+    int64_t extent() const { return max - min + 1; }
+    bool operator==(const Interval &) const = default;
+};
+
+// One instruction of a postfix bound program.
+enum class BoundOp : uint8_t {
+    PushConst,   // push `value`
+    PushMin,     // push loops[value].min
+    PushMax,     // push loops[value].max
+    Add,         // a b -> a + b
+    Sub,         // a b -> a - b
+    Mul,         // a b -> a * b
+    Div,         // a b -> floor(a / b); 0 where b is 0, as Halide defines it
+    Mod,         // a b -> a - b * floor(a / b); 0 where b is 0
+    Min,         // a b -> min(a, b)
+    Max,         // a b -> max(a, b)
+    Lt,          // a b -> a < b
+    Le,          // a b -> a <= b
+    Eq,          // a b -> a == b
+    Ne,          // a b -> a != b
+    And,         // a b -> a && b
+    Or,          // a b -> a || b
+    Not,         // a -> !a
+    Select,      // c t f -> c ? t : f
+};
+
+struct BoundInstruction {
+    BoundOp op;
+    int64_t value = 0;
+};
+
+// `coefficient * loops[loop].min` or `... .max`.
+struct BoundTerm {
+    int32_t loop;
+    bool is_max;
+    int64_t coefficient;
+};
+
+// A bound as a function of the intervals of some loops: constant + sum of terms where it is affine, otherwise a
+// postfix program (then `terms` is empty and `constant` 0). Everything that is not a loop (scalar parameters, input
+// sizes) has been replaced by its estimate during extraction.
+struct BoundExpr {
+    int64_t constant = 0;
+    std::vector<BoundTerm> terms;
+    std::vector<BoundInstruction> program;
+    bool is_affine() const { return program.empty(); }
+};
+
+// The interval of one dimension of a region.
+struct BoundPair {
+    BoundExpr min;
+    BoundExpr max;
+};
+
+// One row of a Jacobian: how one coordinate of an access moves with each loop of the consuming Stage, as exact
+// rationals numerator[i] / denominator (2x+1 -> 2/1; x/2 -> 1/2). `is_known[i]` is false where the derivative is not a constant
+// (data-dependent access, products of loops, modulo): the worst is assumed then.
+struct JacobianRow {
+    std::vector<int32_t> numerator;    // [loops of the consuming Stage]
+    std::vector<int32_t> denominator;  // [loops of the consuming Stage], at least 1
+    std::vector<uint8_t> is_known;     // [loops of the consuming Stage]
+};
+
+// All distinct loads of one producer by one Stage that share a Jacobian (the 25 taps of a 5x5 stencil are one Access).
+struct Access {
+    std::vector<JacobianRow> jacobian;       // [dimensions of the producer]
+    int32_t count = 1;                       // distinct loads (different constant offsets)
+    std::vector<int32_t> offset_span;        // [dimensions of the producer] largest minus smallest constant offset
+    std::vector<int32_t> distinct_offsets;   // [dimensions of the producer] number of different constant offsets
+};
+
+// What one Stage reads of one producing Func (never of itself: an update's reads of its own Func are `self_accesses`).
+struct Edge {
+    int32_t producer = -1;           // Func id
+    std::vector<BoundPair> bounds;   // [dimensions of the producer], over the loops of the consuming Stage
+    std::vector<Access> accesses;
+    int32_t calls = 0;               // call sites a point, before any common subexpression is shared
+};
+
+struct LoopDim {
+    std::string name;        // as Halide names it in the Stage: "x", "r$x"
+    bool is_reduction = false;
+    bool is_parallelizable = true;  // pure Vars always; RVars where Halide can prove no race
+    int32_t pure_dim = -1;   // the dimension of the Func that a pure loop walks, -1 for RVars
+    BoundPair bounds;        // over the required region of the Func (loop i of these expressions = dimension i)
+};
+
+// The 40 classes of operations of Adams et al. 2019, §4.1, are declared in pipeline/op_classes.def.
+struct Stage {
+    int32_t func = -1;
+    int32_t index = 0;                  // 0 = pure definition, i = update i-1
+    std::vector<LoopDim> loops;         // innermost first, as Halide orders them by default (RVars innermost, then pure)
+    std::vector<float> op_histogram;    // [40] operations a point, by class
+    std::vector<Edge> edges;            // in order of producer id
+    std::vector<Access> self_accesses;  // loads of its own Func by an update
+    std::vector<Access> stores;         // the coordinates written (identity for a pure definition)
+    int32_t narrowest_bytes = 4;        // of the types computed with: decides the native vector width
+    int32_t widest_bytes = 4;
+    bool has_data_dependent_read = false;   // a load indexes another load
+    bool has_data_dependent_write = false;  // scatter: a left-hand side indexes a load
+    bool is_undef = false;                  // the definition is `undef`: no code, leave it unscheduled
+    bool is_extern = false;
+    bool is_associative = false;            // every value of the update proven associative (rfactor, atomic)
+    bool is_identity = false;               // a single load and nothing else
+};
+
+struct Func {
+    std::string name;                  // as Halide names it, with its `$n` suffix if any
+    std::vector<std::string> args;     // pure Vars, in storage order (first is innermost)
+    std::vector<int32_t> value_bytes;  // one entry a tuple element
+    bool is_input = false;             // the wrapper of an ImageParam or Buffer: never scheduled
+    bool is_output = false;
+    bool is_extern = false;
+    bool is_boundary_condition = false;   // clamps or selects around a single load
+    std::vector<int32_t> stages;       // Stage ids, pure definition first; an input has none
+    std::vector<BoundPair> computed;   // [dimensions] region computed, over the region required (updates may need more)
+    std::vector<Interval> root_region; // [dimensions] region required of it when everything is computed at root
+    std::vector<Interval> estimate;    // [dimensions] for outputs and inputs, empty otherwise
+    int32_t dimensions() const { return static_cast<int32_t>(args.size()); }
+    int32_t bytes_per_point() const {
+        int32_t total = 0;
+        for (int32_t bytes : value_bytes) {
+            total += bytes;
+        }
+        return total;
+    }
+};
+
+// Funcs are in the order of Halide's `Pipeline::get_func`: producers before consumers. Ids are positions.
+struct PipelineDag {
+    std::vector<Func> funcs;
+    std::vector<Stage> stages;
+    std::vector<int32_t> outputs;      // Func ids, in the order of the pipeline's outputs
+    uint64_t algorithm_hash = 0;       // of the algorithm without schedule, stable across processes and `$n` suffixes
+    uint64_t estimates_hash = 0;
+};
+
+inline constexpr int kOpClassCount = 40;
+
+}  // namespace metol
