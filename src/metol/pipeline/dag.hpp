@@ -39,6 +39,15 @@ enum class BoundOp : uint8_t {
     Or,          // a b -> a || b
     Not,         // a -> !a
     Select,      // c t f -> c ? t : f
+    PushFloat,   // push the double whose bits are `value`: bounds computed in floating point, as in resampling
+    FloatDiv,    // a b -> a / b, not rounded
+    Floor,       // a -> largest integer not above a
+    Ceil,        // a -> smallest integer not below a
+    Round,       // a -> nearest integer, ties to even
+    Trunc,       // a -> a rounded towards zero (a cast from float to integer)
+    Sqrt,        // a -> square root
+    Exp,         // a -> e to the a
+    Log,         // a -> natural logarithm
 };
 
 struct BoundInstruction {
@@ -70,8 +79,9 @@ struct BoundPair {
 };
 
 // One row of a Jacobian: how one coordinate of an access moves with each loop of the consuming Stage, as exact
-// rationals numerator[i] / denominator (2x+1 -> 2/1; x/2 -> 1/2). `is_known[i]` is false where the derivative is not a constant
-// (data-dependent access, products of loops, modulo): the worst is assumed then.
+// rationals numerator[i] / denominator[i] (2x+1 -> 2/1; x/2 -> 1/2; a float scale is rounded to the nearest rational of
+// denominator <= 4096). `is_known[i]` is false where the derivative is not a constant (data-dependent access, products of
+// loops, modulo): the worst is assumed then. A clamp is looked through.
 struct JacobianRow {
     std::vector<int32_t> numerator;    // [loops of the consuming Stage]
     std::vector<int32_t> denominator;  // [loops of the consuming Stage], at least 1
@@ -87,6 +97,7 @@ struct Access {
 };
 
 // What one Stage reads of one producing Func (never of itself: an update's reads of its own Func are `self_accesses`).
+// `bounds` are what one block of the Stage needs; evaluate them with the intervals of the Stage's loops.
 struct Edge {
     int32_t producer = -1;           // Func id
     std::vector<BoundPair> bounds;   // [dimensions of the producer], over the loops of the consuming Stage
@@ -100,6 +111,7 @@ struct LoopDim {
     bool is_parallelizable = true;  // pure Vars always; RVars where Halide can prove no race
     int32_t pure_dim = -1;   // the dimension of the Func that a pure loop walks, -1 for RVars
     BoundPair bounds;        // over the required region of the Func (loop i of these expressions = dimension i)
+    bool has_constant_extent = false;  // an RVar whose extent is a literal: no estimate was put in, so full unrolling is legal
 };
 
 // The 40 classes of operations of Adams et al. 2019, §4.1, are declared in pipeline/op_classes.def.
@@ -119,6 +131,7 @@ struct Stage {
     bool is_extern = false;
     bool is_associative = false;            // every value of the update proven associative (rfactor, atomic)
     bool is_identity = false;               // a single load and nothing else
+    bool has_predicate = false;             // the RDom of the update carries a `where`
 };
 
 struct Func {
@@ -143,13 +156,25 @@ struct Func {
     }
 };
 
-// Funcs are in the order of Halide's `Pipeline::get_func`: producers before consumers. Ids are positions.
+// A scalar parameter that the algorithm uses, with the value that stood for it during extraction.
+struct ScalarParameter {
+    std::string name;
+    std::string type;         // as Halide prints it: "int32", "float32"
+    double estimate = 0;
+    bool has_estimate = false;  // a parameter that no size depends on may have none
+};
+
+// Funcs are in the order of Halide's `Pipeline::get_func`: producers before consumers. Ids are positions. An image that
+// is read directly, not through the wrapper Func that Halide makes for an ImageParam, has no place in that order: it
+// follows after all the Funcs that have one, as an input (`real_func_count` tells where those begin).
 struct PipelineDag {
     std::vector<Func> funcs;
     std::vector<Stage> stages;
     std::vector<int32_t> outputs;      // Func ids, in the order of the pipeline's outputs
     uint64_t algorithm_hash = 0;       // of the algorithm without schedule, stable across processes and `$n` suffixes
     uint64_t estimates_hash = 0;
+    std::vector<ScalarParameter> parameters;
+    int32_t real_func_count = 0;       // Funcs that `Pipeline::get_func` knows; ids from here on are images read directly
 };
 
 inline constexpr int kOpClassCount = 40;

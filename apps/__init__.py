@@ -1,0 +1,49 @@
+"""The application suite: pipelines with estimates and no schedule, by name.
+
+What leaves is an `App` (algorithm, inputs, NumPy reference, tolerance) at the sizes of Adams et al. 2019, §6.1.
+The modules of the apps, and with them Halide, are imported only when an app is asked for.
+"""
+
+import importlib
+
+from metol.errors import UnknownAppError
+
+from .app import App, Inputs, Shape, Tolerance
+
+__all__ = ["App", "Inputs", "Shape", "Tolerance", "get", "names", "variants"]
+
+_SUITE = {
+    "harris": "harris:APP",
+    "unsharp": "unsharp:APP",
+    "stencil_chain": "stencil_chain:APP",
+    "bilateral_grid": "bilateral_grid:APP",
+    "hist": "hist:APP",
+    "matmul": "matmul:APP",
+    "local_laplacian": "local_laplacian:APP",
+}
+_VARIANTS = {"matmul_f64": "matmul:APP_F64"}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the suite, one per application."""
+    return tuple(_SUITE)
+
+
+def variants() -> tuple[str, ...]:
+    """Return the names of the apps that `get` knows beside the suite: the same algorithm on another type."""
+    return tuple(_VARIANTS)
+
+
+def get(name: str) -> App:
+    """Import and return one app of the suite or one variant.
+
+    Raises:
+        UnknownAppError: no app has this name.
+    """
+    location = (_SUITE | _VARIANTS).get(name)
+    if location is None:
+        known = ", ".join((*_SUITE, *_VARIANTS))
+        raise UnknownAppError(f"No application is called `{name}`; choose one of {known}.")
+    module, attribute = location.split(":")
+    app: App = getattr(importlib.import_module(f".{module}", __package__), attribute)
+    return app

@@ -1,0 +1,255 @@
+// Sizes and scalar values that stand for what is only known at run time: from the caller, the pipeline, or a bound buffer.
+#include <cctype>
+
+#include "halide_reader.hpp"
+
+namespace metol {
+namespace {
+
+using Halide::Expr;
+
+[[noreturn]] void missing(const std::string &message) {
+    throw PipelineError(PipelineError::Kind::MissingEstimate, message);
+}
+
+std::optional<int64_t> integer(const Expr &expr) {
+    if (!expr.defined()) {
+        return std::nullopt;
+    }
+    const Expr simple = hi::simplify(expr);
+    if (const auto value = hi::as_const_int(simple)) {
+        return *value;
+    }
+    const auto value = hi::as_const_uint(simple);
+    return value ? std::optional<int64_t>(static_cast<int64_t>(*value)) : std::nullopt;
+}
+
+std::optional<double> number(const Expr &expr) {
+    if (const auto value = integer(expr)) {
+        return static_cast<double>(*value);
+    }
+    if (!expr.defined()) {
+        return std::nullopt;
+    }
+    const auto value = hi::as_const_float(hi::simplify(expr));
+    return value ? std::optional<double>(*value) : std::nullopt;
+}
+
+std::optional<Interval> to_interval(const Expr &min, const Expr &extent) {
+    const auto size = integer(extent);
+    if (!size) {
+        return std::nullopt;
+    }
+    const int64_t first = integer(min).value_or(0);
+    return Interval{first, first + *size - 1};
+}
+
+// What the parameter of a buffer says of one dimension: constraints bind, so they come before estimates.
+std::optional<Interval> from_parameter(const Halide::Parameter &param, int d) {
+    if (const auto found = to_interval(param.min_constraint(d), param.extent_constraint(d))) {
+        return found;
+    }
+    return to_interval(param.min_constraint_estimate(d), param.extent_constraint_estimate(d));
+}
+
+std::optional<Interval> from_schedule(const hi::Function &func, int d) {
+    for (const hi::Bound &bound : func.schedule().estimates()) {
+        if (bound.var == func.args()[static_cast<size_t>(d)]) {
+            return to_interval(bound.min, bound.extent);
+        }
+    }
+    return std::nullopt;
+}
+
+// "input.extent.1" of image "input" -> {"extent", 1}.
+std::optional<std::pair<std::string, size_t>> parse_size(const std::string &variable, const std::string &image) {
+    if (variable.size() <= image.size() + 1 || variable.compare(0, image.size(), image) != 0) {
+        return std::nullopt;
+    }
+    const std::string rest = variable.substr(image.size() + 1);
+    const size_t dot = rest.find('.');
+    if (dot == std::string::npos || dot + 1 >= rest.size() || !std::isdigit(static_cast<unsigned char>(rest[dot + 1]))) {
+        return std::nullopt;
+    }
+    return std::pair(rest.substr(0, dot), static_cast<size_t>(std::stoul(rest.substr(dot + 1))));
+}
+
+std::optional<double> size_value(const std::string &field, size_t d, const std::vector<Interval> &shape) {
+    if (d >= shape.size()) {
+        return std::nullopt;
+    }
+    if (field == "min") {
+        return static_cast<double>(shape[d].min);
+    }
+    if (field == "extent") {
+        return static_cast<double>(shape[d].extent());
+    }
+    if (field != "stride") {
+        return std::nullopt;
+    }
+    double stride = 1;
+    for (size_t i = 0; i < d; i++) {
+        stride *= static_cast<double>(shape[i].extent());
+    }
+    return stride;
+}
+
+}  // namespace
+
+std::string without_suffix(const std::string &name) {
+    std::string result;
+    for (size_t i = 0; i < name.size(); i++) {
+        if (name[i] == '$' && i + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[i + 1]))) {
+            while (i + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[i + 1]))) {
+                i++;
+            }
+        } else {
+            result += name[i];
+        }
+    }
+    return result;
+}
+
+const std::vector<Interval> *Estimates::user_region(const std::string &name) const {
+    for (const std::string &key : {name, without_suffix(name)}) {
+        if (const auto it = user_.regions.find(key); it != user_.regions.end()) {
+            return &it->second;
+        }
+    }
+    return nullptr;
+}
+
+std::vector<Interval> Estimates::of_output(const hi::Function &func) {
+    const std::string name = without_suffix(func.name());
+    const std::vector<Interval> *given = user_region(func.name());
+    std::vector<Interval> shape;
+    for (int d = 0; d < func.dimensions(); d++) {
+        std::optional<Interval> found;
+        if (given && static_cast<size_t>(d) < given->size()) {
+            found = (*given)[static_cast<size_t>(d)];
+        }
+        for (const Halide::Parameter &param : func.output_buffers()) {
+            found = found ? found : from_parameter(param, d);
+        }
+        found = found ? found : from_schedule(func, d);
+        if (!found) {
+            missing("Output Func `" + name + "` has no estimate in dimension " + std::to_string(d) + " (`" +
+                    func.args()[static_cast<size_t>(d)] + "`); call " + name +
+                    ".set_estimate(...) or pass estimates={'" + name + "': ...}.");
+        }
+        shape.push_back(*found);
+    }
+    for (const Halide::Parameter &param : func.output_buffers()) {
+        shapes_[param.name()] = shape;
+    }
+    return shape;
+}
+
+std::vector<Interval> Estimates::of_input(const Halide::Parameter &param) {
+    if (const auto it = shapes_.find(param.name()); it != shapes_.end()) {
+        return it->second;
+    }
+    const std::string name = without_suffix(param.name());
+    const std::vector<Interval> *given = user_region(param.name());
+    std::vector<Interval> shape;
+    for (int d = 0; d < param.dimensions(); d++) {
+        std::optional<Interval> found;
+        if (given && static_cast<size_t>(d) < given->size()) {
+            found = (*given)[static_cast<size_t>(d)];
+        }
+        found = found ? found : from_parameter(param, d);
+        if (!found && param.buffer().defined()) {
+            const Halide::Buffer<> buffer = param.buffer();
+            found = Interval{buffer.dim(d).min(), buffer.dim(d).max()};
+        }
+        if (!found) {
+            missing("Input `" + name + "` has no estimate in dimension " + std::to_string(d) + "; call " + name +
+                    ".set_estimate(...) or pass estimates={'" + name + "': ...}.");
+        }
+        shape.push_back(*found);
+    }
+    shapes_[param.name()] = shape;
+    return shape;
+}
+
+std::vector<Interval> Estimates::of_image(const Halide::Buffer<> &image) {
+    std::vector<Interval> shape;
+    for (int d = 0; d < image.dimensions(); d++) {
+        shape.push_back({image.dim(d).min(), image.dim(d).max()});
+    }
+    return shape;
+}
+
+std::optional<double> Estimates::scalar(const Halide::Parameter &param) {
+    const std::string name = without_suffix(param.name());
+    if (const auto it = scalars_.find(name); it != scalars_.end()) {
+        return it->second.has_estimate ? std::optional(it->second.estimate) : std::nullopt;
+    }
+    std::optional<double> value;
+    for (const std::string &key : {param.name(), name}) {
+        if (const auto it = user_.scalars.find(key); !value && it != user_.scalars.end()) {
+            value = it->second;
+        }
+    }
+    value = value ? value : number(param.estimate());
+    value = value ? value : number(param.default_value());
+    if (!value && param.has_scalar_value()) {
+        value = number(param.scalar_expr());
+    }
+    std::ostringstream type;
+    type << param.type();
+    scalars_[name] = {name, type.str(), value.value_or(0), value.has_value()};
+    return value;
+}
+
+std::optional<double> Estimates::value(const hi::Variable &variable) {
+    if (variable.param.defined() && !variable.param.is_buffer()) {
+        return scalar(variable.param);
+    }
+    std::string image;
+    std::vector<Interval> shape;
+    if (variable.param.defined()) {
+        image = variable.param.name();
+        const auto it = shapes_.find(image);
+        shape = it == shapes_.end() ? of_input(variable.param) : it->second;
+    } else if (variable.image.defined()) {
+        image = variable.image.name();
+        shape = of_image(variable.image);
+    } else {
+        return std::nullopt;
+    }
+    const auto size = parse_size(variable.name, image);
+    return size ? size_value(size->first, size->second, shape) : std::nullopt;
+}
+
+void Estimates::require(const hi::Variable &variable) const {
+    if (!variable.param.defined() || variable.param.is_buffer()) {
+        return;
+    }
+    const std::string name = without_suffix(variable.param.name());
+    missing("Parameter `" + name + "` has no estimate, and a size depends on it; call " + name +
+            ".set_estimate(...) or pass estimates={'" + name + "': ...}.");
+}
+
+void Estimates::check_all_used(const std::vector<std::string> &known_names) const {
+    std::set<std::string> known(known_names.begin(), known_names.end());
+    std::string list;
+    for (const std::string &name : known_names) {
+        known.insert(without_suffix(name));
+        list += (list.empty() ? "`" : ", `") + without_suffix(name) + "`";
+    }
+    const auto check = [&](const std::string &name) {
+        if (!known.count(name)) {
+            missing("The estimates name `" + name + "`, which is no output, input or parameter of the pipeline; it has " +
+                    list + ".");
+        }
+    };
+    for (const auto &[name, region] : user_.regions) {
+        check(name);
+    }
+    for (const auto &[name, scalar] : user_.scalars) {
+        check(name);
+    }
+}
+
+}  // namespace metol

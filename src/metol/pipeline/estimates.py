@@ -1,0 +1,55 @@
+"""Estimates given from outside: sizes of outputs and inputs, values of scalar parameters, by name.
+
+They take precedence over those in the pipeline, and are all there is for a pipeline read from a `.hlpipe` file, which
+loses the estimates of its inputs.
+"""
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import TypeAlias
+
+from metol.errors import MissingEstimateError
+
+__all__ = ["EstimateMap", "split_estimates"]
+
+Regions: TypeAlias = dict[str, list[tuple[int, int]]]
+
+EstimateMap: TypeAlias = Mapping[str, float | Sequence[tuple[int, int]]]
+"""Name of an output Func, an input or a parameter -> a (min, extent) a dimension, or a number. A `$n` suffix may be left out."""
+
+
+def split_estimates(estimates: EstimateMap | None) -> tuple[Regions, dict[str, float]]:
+    """Tell the sizes of images from the values of parameters.
+
+    Args:
+        estimates: As the user gave them; None for none.
+
+    Returns:
+        Regions by name, as lists of (min, extent), and scalars by name.
+
+    Raises:
+        MissingEstimateError: An entry is neither a number nor a sequence of (min, extent) with positive extents.
+    """
+    regions: Regions = {}
+    scalars: dict[str, float] = {}
+    for name, value in (estimates or {}).items():
+        if isinstance(value, Real):
+            scalars[name] = float(value)
+        else:
+            regions[name] = _to_region(name, value)
+    return regions, scalars
+
+
+def _to_region(name: str, value: object) -> list[tuple[int, int]]:
+    """Check one size."""
+    rule = f"The estimate of `{name}` must be a number, or one (min, extent) a dimension, such as [(0, 1920), (0, 1080)]"
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise MissingEstimateError(f"{rule}; it is {value!r}.")
+    region = []
+    for dimension, pair in enumerate(value):
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not all(isinstance(end, int) for end in pair):
+            raise MissingEstimateError(f"{rule}; dimension {dimension} is {pair!r}.")
+        if pair[1] < 1:
+            raise MissingEstimateError(f"{rule}, with an extent of at least 1; dimension {dimension} is {pair!r}.")
+        region.append((pair[0], pair[1]))
+    return region

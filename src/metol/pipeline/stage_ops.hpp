@@ -1,0 +1,41 @@
+// Reads the schedule-invariant features of a Stage off its expression graph.
+//
+// Enters: the graph and its roots. Leaves: op histogram, Accesses, widths and flags of the Stage. No Halide here.
+// Source: Adams et al. 2019, §4.1 (histogram of 40 classes, Jacobians, classes of memory access).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "expr_graph.hpp"
+
+namespace metol {
+
+// What `describe_stage` cannot read off the graph.
+struct StageRoots {
+    std::vector<int32_t> values;       // one node a tuple element
+    std::vector<int32_t> coordinates;  // left-hand side, one node a dimension
+    std::vector<int32_t> conditions;   // predicates of the RDom
+};
+
+// Fills op_histogram, accesses of `edges` (created here, without bounds), self_accesses, stores, widths and the flags that follow
+// from the expressions. `stage.loops` must be complete.
+void describe_stage(const ExprGraph &graph, const StageRoots &roots, Stage &stage);
+
+// Whether every value clamps or selects around the same single load, as BoundaryConditions do.
+bool is_boundary_condition(const ExprGraph &graph, std::span<const int32_t> values);
+
+enum class OpClass : int32_t {
+#define METOL_OP_CLASS(name, meaning) name,
+#include "op_classes.def"
+#undef METOL_OP_CLASS
+};
+
+struct OpClassInfo {
+    const char *name;
+    const char *meaning;
+};
+std::span<const OpClassInfo> op_classes();
+
+}  // namespace metol

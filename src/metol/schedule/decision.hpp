@@ -1,0 +1,71 @@
+// One step of the search, as plain integers: what records, other machines and replay carry.
+//
+// The decisions of a Func come in a fixed order: its location, then for each of its Stages an inner tile and a
+// parallel tile (Adams et al. 2019, §3.1, whose second choice is the last two together). A Func that is inlined, or
+// computed below root, has nothing left to choose in some of them: those have one child, `Keep`.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace metol {
+
+// Loops of a Stage and dimensions of a Func that the core can hold. Extraction refuses more.
+inline constexpr int kMaxLoops = 12;
+
+// The version of the decision encoding below; a path of another version is refused by replay.
+inline constexpr int kDecisionVersion = 1;
+
+enum class DecisionKind : uint8_t {
+    Keep,      // nothing to choose
+    Inline,    // compute the Func at each use
+    Root,      // compute and store it before everything else
+    At,        // compute it inside a loop of a consumer
+    Inner,     // the innermost tile of a Stage: vector loop, width, unrolling, place of the reduction
+    Parallel,  // the parallel tile of a Stage at root
+};
+
+struct Decision {
+    DecisionKind kind = DecisionKind::Keep;
+    int16_t func = -1;
+    int16_t stage = -1;  // Stage id for Inner and Parallel; the host Stage for At
+    int8_t level = -1;   // At: compute in the body of this level of the host (after `split`, if any)
+    // At: the host's level is first split so that its inner part has `trips` iterations; 1 = yes
+    int8_t is_split = 0;
+    int8_t is_sliding = 0;  // At: store in the body just outside, so that a window slides
+    int8_t vector_loop = -1;
+    int16_t vector_width = 1;
+    int8_t reduction = 0;  // Inner: a ReductionPlace
+    std::array<int32_t, kMaxLoops> trips{};  // At: inner trips; Inner: the tile in points; Parallel: tasks a loop
+    bool operator==(const Decision &) const = default;
+};
+
+// Where the reduction loops of an update Stage run (Adams et al. 2019, §3.3: innermost, or unrolled).
+enum class ReductionPlace : int8_t {
+    Inside = 0,    // innermost of the serial loops, just outside the tile
+    Unrolled = 1,  // inside the tile, unrolled with it
+    Outside = 2,   // outside all serial pure loops
+};
+
+// Why a candidate is not a state. Counted by Space::pruned_counts.
+enum class Pruned : uint8_t {
+    None,
+    NotInlinable,           // has updates, is an output, is extern
+    RecomputesTooMuch,      // a value computed more than ten times (Adams et al. 2019, §3.2)
+    NothingToSlide,         // no overlap between iterations, or more than one dimension moves
+    SlidesOverManyLoops,    // the loops between storage and computation are not single-dimensional (§3.2)
+    SplitsSlidingLoop,      // a window already slides over the loop to be split
+    StorageOutsideParallel, // a parallel loop between storage and computation is a race
+    DegenerateSplit,        // leaves an outer or inner loop of one iteration: another candidate is the same
+    TooFewTasks,            // fewer parallel tasks than cores (§3.2)
+    TooManyTasks,           // more than 16 tasks a core (§3.2)
+    TileTooLarge,           // more than 16 vectors unrolled (§3.3)
+    Restricted,             // switched off by Space::restrict
+    InvalidDecision,        // replayed on a pipeline that it does not fit
+    Count,
+};
+
+const char *pruned_name(Pruned reason);
+
+}  // namespace metol

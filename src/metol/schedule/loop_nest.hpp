@@ -1,0 +1,101 @@
+// The search state: what has been decided about each Func, as small immutable values that states share.
+//
+// Enters: decisions (schedule/decision.hpp). Leaves: a LoopNest, from which regions, features and directives derive.
+// Source: Adams et al. 2019, §3.1: per stage a nested set of n-dimensional tilings, a compute and a storage
+// granularity, and annotations of the tilings. A FuncSchedule is interned in a Pool, so that copying a LoopNest copies
+// pointers and equal choices are equal pointers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "schedule/decision.hpp"
+
+namespace metol {
+
+enum class Placement : uint8_t { Unscheduled, Inline, Root, At };
+
+// A place in the loop nest where a Func can be computed or stored: inside `loops` loops (outermost first) of level
+// `level` of Stage `stage`; `loops` = kAllLoops is the body of the level. The root is {-1, -1}.
+struct Site {
+    static constexpr int8_t kAllLoops = -1;
+    int16_t stage = -1;
+    int8_t level = -1;
+    int8_t loops = kAllLoops;
+    bool is_root() const { return stage < 0; }
+    bool operator==(const Site &) const = default;
+};
+
+// One level of the tiling of a Stage: a loop over each of its dimensions, many of them of extent 1.
+// For the innermost level the numbers are points (a vector of 16 counts 16), otherwise iterations.
+using Trips = std::array<int32_t, kMaxLoops>;
+
+inline Trips unit_trips() {
+    Trips trips;
+    trips.fill(1);
+    return trips;
+}
+
+// How the loops of one Stage are tiled. levels.front() is outermost; levels.back() is the tile that is vectorized
+// along `vector_loop` and unrolled along the rest. All loops of a parallel level run as one fused parallel loop.
+struct StageNest {
+    std::vector<Trips> levels;
+    int8_t vector_loop = -1;  // -1: scalar code
+    int16_t vector_width = 1;
+    bool is_parallel = false;  // levels.front() is spread over threads
+    bool operator==(const StageNest &) const = default;
+    int inner_level() const { return static_cast<int>(levels.size()) - 1; }
+};
+
+struct FuncSchedule {
+    int16_t func = -1;
+    Placement placement = Placement::Unscheduled;
+    Site compute;
+    Site store;              // equal to `compute`, or the body just outside the one loop that a window slides over
+    int8_t slide_dim = -1;   // the dimension of this Func that slides, -1 without sliding
+    int32_t slide_step = 0;  // points by which the region moves an iteration
+    int8_t innermost_dim = 0;  // the dimension that is innermost in storage
+    std::vector<StageNest> stages;  // [stages of the Func]; empty for Unscheduled and Inline
+    uint64_t hash = 0;
+    bool operator==(const FuncSchedule &) const = default;
+    bool is_computed() const { return placement == Placement::Root || placement == Placement::At; }
+};
+
+// The decisions that led to a state, newest first; shared by all descendants.
+struct PathNode {
+    std::shared_ptr<const PathNode> previous;
+    Decision decision;
+};
+
+// A state: one FuncSchedule a Func (Pool-owned, never null) and how many decisions have been made.
+struct LoopNest {
+    std::vector<const FuncSchedule *> funcs;
+    int32_t decisions_made = 0;
+    std::shared_ptr<const PathNode> path;
+
+    const FuncSchedule &operator[](int func) const { return *funcs[static_cast<size_t>(func)]; }
+};
+
+// Owns every FuncSchedule of a Space and gives equal ones the same address. Thread-safe.
+class Pool {
+  public:
+    Pool();
+    ~Pool();
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+
+    const FuncSchedule *intern(FuncSchedule schedule);
+    size_t size() const;
+
+  private:
+    struct Shard;
+    static constexpr size_t kShards = 16;
+    std::unique_ptr<std::array<Shard, kShards>> shards_;
+};
+
+// Equal only for equal loop nests, up to 64-bit collisions.
+uint64_t identity_hash(const LoopNest &nest);
+
+}  // namespace metol

@@ -1,0 +1,17 @@
+// The deliberately coarse hash of coarse-to-fine search (Adams et al. 2019, §3.2), and what each depth tells apart.
+//
+//   depth 0: for each Func, whether it is inlined, at root, or inside another
+//   depth 1: and into which Func at root it is fused, and whether it slides
+//   depth 2: and which Stage hosts it, and which loop is vectorized
+//   depth 3: and at which level of the host
+//   depth d > 3: and log2 of the trips of the d - 3 outermost levels of every Stage
+#pragma once
+
+#include "schedule/loop_nest.hpp"
+#include "schedule/pipeline_index.hpp"
+
+namespace metol {
+
+uint64_t structural_hash(const PipelineIndex &index, const LoopNest &nest, int depth);
+
+}  // namespace metol

@@ -1,0 +1,92 @@
+// The search space of one pipeline on one machine, in batches: the boundary between policy (Python) and mechanism.
+//
+// Enters: a PipelineDag, a Target, options. Leaves: states, costs, features. Everything here is deterministic: results do
+// not depend on the number of threads or the shape of a batch. Source: Adams et al. 2019, §3 and §6.4.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "schedule/loop_nest.hpp"
+#include "search/group_memo.hpp"
+#include "search/workers.hpp"
+#include "targets/base.hpp"
+
+namespace metol {
+
+using State = std::shared_ptr<const LoopNest>;
+
+struct Expansion {
+    std::vector<State> children;
+    std::vector<int32_t> parents;  // [children] index into the batch that was expanded
+};
+
+// Coefficients a [stages, terms] matrix fixes, or the analytical ones of the target where it is empty.
+struct CostModelWeights {
+    uint64_t id = 0;
+    std::vector<double> coefficients;
+};
+
+class Space {
+  public:
+    Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, SpaceOptions options,
+          int threads);
+
+    State root() const;
+    bool is_complete(const LoopNest &nest) const { return static_cast<size_t>(nest.decisions_made) == steps_.size(); }
+    const std::vector<DecisionStep> &steps() const { return steps_; }
+
+    Expansion expand(std::span<const State> states);
+    // Candidates of the next decision, legal or not.
+    int64_t child_count(const LoopNest &nest) const;
+    // The candidate by number: a state, or the reason it is none.
+    std::pair<State, Pruned> child(const State &state, int64_t number);
+    // One random legal child each; siblings are counted but never made.
+    std::vector<State> sample(std::span<const State> states, std::span<const uint64_t> seeds);
+    // Random completions.
+    std::vector<State> rollout(std::span<const State> states, std::span<const uint64_t> seeds);
+
+    std::vector<double> cost(std::span<const State> states, const CostModelWeights &model);
+    // [states, stages, features]
+    std::vector<float> featurize(std::span<const State> states);
+
+    std::vector<uint64_t> structural_hash(std::span<const State> states, int depth) const;
+    std::vector<uint64_t> identity_hash(std::span<const State> states) const;
+
+    std::vector<Decision> path(const LoopNest &nest) const;
+    // Replays decisions from the start; the first that does not apply gives its reason and position.
+    struct Replayed {
+        State state;
+        Pruned reason = Pruned::None;
+        size_t position = 0;
+    };
+    Replayed replay(std::span<const Decision> decisions);
+
+    std::shared_ptr<Space> restricted(SpaceOptions options) const;
+    const SpaceOptions &options() const { return options_; }
+    std::array<int64_t, static_cast<size_t>(Pruned::Count)> pruned_counts() const;
+
+    const PipelineIndex &index() const { return *index_; }
+    const Target &target() const { return *target_; }
+
+  private:
+    struct Shared;  // what restricted spaces share: pool, memo, workers
+
+    std::vector<DecisionFamily> families(const LoopNest &nest) const;
+    State make_child(const State &state, const Decision &decision, Pruned &reason);
+    State sample_one(const State &state, uint64_t &seed);
+    double cost_one(const LoopNest &nest, const CostModelWeights &model, std::vector<float> &rows);
+
+    std::shared_ptr<const PipelineIndex> index_;
+    std::shared_ptr<const Target> target_;
+    SpaceOptions options_;
+    std::vector<DecisionStep> steps_;
+    std::shared_ptr<Shared> shared_;
+    std::array<std::atomic<int64_t>, static_cast<size_t>(Pruned::Count)> pruned_{};
+};
+
+}  // namespace metol

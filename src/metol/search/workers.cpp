@@ -1,0 +1,99 @@
+#include "search/workers.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace metol {
+
+struct Workers::Team {
+    std::mutex run_mutex;  // one loop at a time
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::condition_variable done;
+    std::vector<std::thread> threads;
+    const std::function<void(size_t)> *body = nullptr;
+    size_t count = 0;
+    size_t chunk = 1;
+    std::atomic<size_t> next{0};
+    size_t generation = 0;
+    size_t busy = 0;
+    bool is_stopping = false;
+    std::exception_ptr failure;
+
+    void work() {
+        for (size_t begin = next.fetch_add(chunk); begin < count; begin = next.fetch_add(chunk)) {
+            for (size_t i = begin; i < std::min(count, begin + chunk); i++) {
+                try {
+                    (*body)(i);
+                } catch (...) {
+                    const std::lock_guard lock(mutex);
+                    failure = failure ? failure : std::current_exception();
+                }
+            }
+        }
+    }
+
+    void serve() {
+        size_t seen = 0;
+        for (;;) {
+            {
+                std::unique_lock lock(mutex);
+                wake.wait(lock, [&] { return is_stopping || generation != seen; });
+                if (is_stopping) {
+                    return;
+                }
+                seen = generation;
+            }
+            work();
+            const std::lock_guard lock(mutex);
+            if (--busy == 0) {
+                done.notify_one();
+            }
+        }
+    }
+};
+
+Workers::Workers(int threads) : team_(std::make_unique<Team>()) {
+    for (int i = 1; i < threads; i++) {
+        team_->threads.emplace_back([team = team_.get()] { team->serve(); });
+    }
+}
+
+Workers::~Workers() {
+    {
+        const std::lock_guard lock(team_->mutex);
+        team_->is_stopping = true;
+    }
+    team_->wake.notify_all();
+    for (std::thread &thread : team_->threads) {
+        thread.join();
+    }
+}
+
+void Workers::run(size_t count, const std::function<void(size_t)> &body) {
+    const std::lock_guard one_at_a_time(team_->run_mutex);
+    {
+        const std::lock_guard lock(team_->mutex);
+        team_->body = &body;
+        team_->count = count;
+        team_->chunk = std::max<size_t>(1, count / (8 * (team_->threads.size() + 1)));
+        team_->next = 0;
+        team_->failure = nullptr;
+        team_->busy = team_->threads.size();
+        team_->generation++;
+    }
+    team_->wake.notify_all();
+    team_->work();
+    std::unique_lock lock(team_->mutex);
+    team_->done.wait(lock, [&] { return team_->busy == 0; });
+    if (team_->failure) {
+        std::rethrow_exception(team_->failure);
+    }
+}
+
+}  // namespace metol

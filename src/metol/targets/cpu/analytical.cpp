@@ -1,0 +1,61 @@
+#include "targets/cpu/analytical.hpp"
+
+#include <algorithm>
+
+#include "targets/cpu/feature_table.hpp"
+
+namespace metol::cpu {
+
+namespace {
+
+// Of two kinds of work that different ports of a core do at once, the lesser still costs this share: they never
+// overlap perfectly, and a schedule that does less of it should win.
+constexpr double kOverlapShare = 0.3;
+
+}  // namespace
+
+void analytical_coefficients(const CpuParameters &machine, int stage, std::span<const float> row,
+                             std::span<double> out) {
+    std::fill(out.begin(), out.end(), 0.0);
+    const auto feature = [&](Feature column) { return static_cast<double>(row[static_cast<size_t>(column)]); };
+    const double tasks = std::max(1.0, feature(k_inner_parallelism) * feature(k_outer_parallelism));
+    const double workers = std::min<double>(tasks, machine.cores);
+    const auto s = static_cast<size_t>(stage);
+
+    // A vector narrower than native costs as much as a native one.
+    const double unused_lanes = feature(k_native_vector_size) / std::max(1.0, feature(k_vector_size));
+    const double lane = machine.vector_point_seconds[s] * std::max(1.0, unused_lanes) / workers;
+    const double scalar = machine.scalar_point_seconds[s] / workers;
+    out[t_inlined_vector_compute] = out[t_vector_compute] = lane;
+    out[t_inlined_scalar_compute] = out[t_scalar_compute] = scalar;
+
+    const double vectors = feature(k_num_vectors);
+    const double compute = vectors * feature(k_vector_size) * lane;
+    const double dense = vectors * feature(k_vector_loads_per_vector) * machine.seconds_per_vector_load / workers;
+    const double gathers = vectors * feature(k_scalar_loads_per_vector) * machine.seconds_per_gathered_element / workers;
+    const double loads = dense + gathers;
+    const double visible = loads <= 0 ? 0 : (std::max(0.0, loads - compute) + kOverlapShare * std::min(loads, compute)) / loads;
+    out[t_vector_loads] = visible * machine.seconds_per_vector_load / workers;
+    out[t_scalar_loads_of_vectors] = visible * machine.seconds_per_gathered_element / workers;
+    out[t_scalar_loads_of_scalars] = machine.seconds_per_scalar_load / workers;
+    out[t_vector_stores] = machine.seconds_per_vector_store / workers;
+    out[t_loop_iterations] = machine.seconds_per_loop_iteration / workers;
+    out[t_productions] = machine.seconds_per_production / workers;
+
+    const double memory = workers > 1 ? machine.seconds_per_byte_into_l3_all_cores : machine.seconds_per_byte_into_l3;
+    out[t_bytes_into_l1] = machine.seconds_per_byte_into_l1 / workers;
+    out[t_bytes_into_l2] = machine.seconds_per_byte_into_l2 / workers;
+    out[t_bytes_into_l3] = memory;
+    out[t_segments_into_l2] = machine.seconds_per_segment / workers;
+    out[t_bytes_written_beyond_l2] = machine.seconds_per_byte_into_l2 / workers;
+    out[t_bytes_written_beyond_l3] = 2 * memory;  // a line is read before it is written, and written back
+    out[t_bytes_faulted] = machine.seconds_per_fault_byte / workers;
+
+    out[t_allocations] = feature(k_inlined_calls) > 0 ? 0 : machine.seconds_per_allocation / workers;
+    out[t_parallel_launches] = machine.seconds_per_parallel_launch;
+    out[t_parallel_tasks] = machine.seconds_per_task / workers;
+    // Two cores that write to one line at the borders of their tasks hand it back and forth.
+    out[t_false_sharing] = machine.seconds_per_byte_into_l2 * static_cast<double>(machine.cache_line_bytes) / workers;
+}
+
+}  // namespace metol::cpu

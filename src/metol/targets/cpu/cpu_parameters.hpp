@@ -1,0 +1,38 @@
+// What the core needs to know of a CPU; targets/cpu/machine.py measures it and fills this in.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace metol {
+
+struct CpuParameters {
+    int32_t cores = 2;
+    int32_t vector_bytes = 32;
+    int64_t cache_line_bytes = 64;
+    // Capacity of what a core can keep to itself at each level, and the seconds that a byte takes to come into it.
+    int64_t l1_bytes = 32 * 1024;
+    int64_t l2_bytes = 1024 * 1024;
+    int64_t l3_bytes = 16 * 1024 * 1024;
+    double seconds_per_byte_into_l1 = 0;
+    double seconds_per_byte_into_l2 = 0;
+    double seconds_per_byte_into_l3 = 0;             // one thread
+    double seconds_per_byte_into_l3_all_cores = 0;   // all threads together
+    double seconds_per_vector_load = 0;
+    double seconds_per_vector_store = 0;
+    double seconds_per_scalar_load = 0;
+    double seconds_per_gathered_element = 0;
+    double seconds_per_loop_iteration = 0;
+    double seconds_per_production = 0;
+    double seconds_per_parallel_launch = 0;
+    double seconds_per_task = 0;
+    double seconds_per_allocation = 0;
+    double seconds_per_fault_byte = 0;
+    double seconds_per_segment = 0;  // a jump to another line that the prefetcher does not follow
+    int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run
+    int32_t vector_registers = 16;
+    std::vector<double> vector_point_seconds;  // [Stages] arithmetic of a point in code vectorized at native width
+    std::vector<double> scalar_point_seconds;  // [Stages] arithmetic of a point in scalar code
+};
+
+}  // namespace metol

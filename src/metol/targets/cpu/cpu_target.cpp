@@ -1,0 +1,58 @@
+#include "targets/cpu/cpu_target.hpp"
+
+#include "targets/cpu/analytical.hpp"
+#include "targets/cpu/decisions.hpp"
+#include "targets/cpu/feature_table.hpp"
+#include "targets/cpu/featurize.hpp"
+
+namespace metol {
+
+namespace {
+
+class CpuTarget final : public Target {
+  public:
+    explicit CpuTarget(CpuParameters parameters) : machine_(std::move(parameters)) {}
+
+    std::vector<DecisionStep> steps(const PipelineIndex &index) const override { return cpu::steps(index); }
+
+    std::vector<DecisionFamily> families(const PipelineIndex &index, const LoopNest &nest, const DecisionStep &step,
+                                         const SpaceOptions &options) const override {
+        return cpu::families(machine_, index, nest, step, options);
+    }
+
+    Pruned apply(const PipelineIndex &index, Pool &pool, const LoopNest &nest, const Decision &decision,
+                 LoopNest &child) const override {
+        return cpu::apply(machine_, index, pool, nest, decision, child);
+    }
+
+    std::span<const FeatureColumn> feature_columns() const override { return cpu::feature_columns(); }
+    std::span<const FeatureColumn> term_columns() const override { return cpu::term_columns(); }
+
+    void featurize(const PipelineIndex &index, const LoopNest &nest, std::span<const int32_t> group,
+                   std::span<float> rows) const override {
+        cpu::featurize(machine_, index, nest, group, rows);
+    }
+
+    void patch_whole_program(const PipelineIndex &index, const LoopNest &nest, std::span<float> rows) const override {
+        cpu::patch_working_set_at_root(index, nest, rows);
+    }
+
+    void terms(std::span<const float> row, std::span<double> out) const override {
+        cpu::evaluate_terms(machine_.cores, row, out);
+    }
+
+    void analytical_coefficients(int stage, std::span<const float> row, std::span<double> out) const override {
+        cpu::analytical_coefficients(machine_, stage, row, out);
+    }
+
+  private:
+    CpuParameters machine_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Target> make_cpu_target(CpuParameters parameters) {
+    return std::make_unique<CpuTarget>(std::move(parameters));
+}
+
+}  // namespace metol

@@ -1,0 +1,21 @@
+// The decisions of the CPU space and what they do to a loop nest (Adams et al. 2019, §3.1, §3.2).
+#pragma once
+
+#include "schedule/regions.hpp"
+#include "targets/base.hpp"
+#include "targets/cpu/cpu_parameters.hpp"
+
+namespace metol::cpu {
+
+std::vector<DecisionStep> steps(const PipelineIndex &index);
+
+std::vector<DecisionFamily> families(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &nest,
+                                     const DecisionStep &step, const SpaceOptions &options);
+
+Pruned apply(const CpuParameters &machine, const PipelineIndex &index, Pool &pool, const LoopNest &nest,
+             const Decision &decision, LoopNest &child);
+
+// The bodies of levels that enclose every use of `func`, outermost first; the root is not among them.
+std::vector<Site> common_sites(const PipelineIndex &index, const LoopNest &nest, int func);
+
+}  // namespace metol::cpu

@@ -1,0 +1,28 @@
+// The columns of features.def and terms.def as enums, so that code names a column and never a number.
+#pragma once
+
+#include "targets/base.hpp"
+
+namespace metol::cpu {
+
+enum Feature : int {
+#define METOL_FEATURE(name, unit, meaning) k_##name,
+#include "targets/cpu/features.def"
+#undef METOL_FEATURE
+    kFeatureCount
+};
+
+enum Term : int {
+#define METOL_TERM(name, expression, meaning) t_##name,
+#include "targets/cpu/terms.def"
+#undef METOL_TERM
+    kTermCount
+};
+
+std::span<const FeatureColumn> feature_columns();
+std::span<const FeatureColumn> term_columns();
+
+// Evaluates terms.def on one row.
+void evaluate_terms(int cores, std::span<const float> row, std::span<double> out);
+
+}  // namespace metol::cpu

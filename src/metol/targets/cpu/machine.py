@@ -1,0 +1,284 @@
+"""The description of a CPU that the search and the cost model work from.
+
+Sizes come from the operating system, rates from `metol calibrate` or from built-in defaults. A description is saved as
+versioned JSON under its fingerprint, so that a calibration is found again on the machine it was made on.
+"""
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from dataclasses import asdict, dataclass, fields, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import halide as hl
+import platformdirs
+
+from metol.errors import MetolError, UnsupportedTargetError
+from metol.targets.cpu.host import available_cpus, cpu_name, detect_caches
+from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates, default_rates
+
+__all__ = ["VERSION", "CpuMachine", "MachineFormatError", "MachineRow", "default_cache_directory", "vector_isa"]
+
+VERSION: Final = 1
+_FORMAT: Final = "metol-cpu-machine"
+# Effective clock of a typical CPU by bytes of a native vector.
+_CLOCK_HZ: Final = {64: 3.0e9, 32: 3.5e9, 16: 3.0e9}
+# What a Halide target says about vectors starts with one of these; the rest of it does not change how fast code is.
+_VECTOR_FEATURES: Final = ("sse", "avx", "fma", "f16c", "sve", "arm_dot", "arm_fp16", "vsx", "rvv", "wasm_simd")
+_Rates = TypeVar("_Rates", OperationRates, MemoryRates, OverheadRates)
+
+
+class MachineFormatError(MetolError):
+    """A machine file is not valid JSON, not a machine, or of a version that this Metol cannot read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRow:
+    """One line of the table that describes a machine to a person."""
+
+    name: str
+    """The field."""
+    value: str | int | float
+    """Its value."""
+    unit: str
+    """Its unit, or an empty string."""
+    meaning: str
+    """What it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuMachine:
+    """A CPU, as code that Halide generates for one target sees it."""
+
+    name: str
+    """Model of the CPU."""
+    vector_isa: str
+    """Architecture and vector features, itself a Halide target such as ``x86-64-linux-avx-avx2-fma``."""
+    integer_vector_bytes: int
+    """Bytes of a native vector of integers: 16, 32 or 64."""
+    float_vector_bytes: int
+    """Bytes of a native vector of floats; only plain AVX differs from integers."""
+    cores: int
+    """Threads used."""
+    l1_bytes: int
+    """L1 data cache of one core."""
+    l2_bytes: int
+    """L2 cache of one core."""
+    l3_bytes: int
+    """L3 cache of the cores in use together."""
+    cache_line_bytes: int
+    """One cache line."""
+    clock_hz: float
+    """Clock while vector code runs."""
+    halide_version: str
+    """Halide that generated the measured code."""
+    operations: OperationRates
+    """What arithmetic costs."""
+    memory: MemoryRates
+    """What data movement costs."""
+    overheads: OverheadRates
+    """What allocations, loops and tasks cost."""
+    is_calibrated: bool = False
+    """Whether the rates were measured here, and are not built-in defaults."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: implausible measurements that were clamped, a calibration that could not be read."""
+
+    def __post_init__(self) -> None:
+        for name in ("integer_vector_bytes", "float_vector_bytes"):
+            if getattr(self, name) not in _CLOCK_HZ:
+                raise MachineFormatError(f"`{name}` must be 16, 32 or 64, not {getattr(self, name)}.")
+        for name in ("cores", "l1_bytes", "l2_bytes", "l3_bytes", "cache_line_bytes", "clock_hz"):
+            _require_positive(name, getattr(self, name))
+        for group in (self.operations, self.memory, self.overheads):
+            for item in fields(group):
+                _require_positive(item.name, getattr(group, item.name))
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of the widest native vector."""
+        return max(self.integer_vector_bytes, self.float_vector_bytes)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits over what the rates depend on: model, cores, caches, vectors and the version of Halide."""
+        key = (
+            self.name, self.vector_isa, self.integer_vector_bytes, self.float_vector_bytes, self.cores, self.l1_bytes,
+            self.l2_bytes, self.l3_bytes, self.cache_line_bytes, self.halide_version,
+        )  # fmt: skip
+        return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
+
+    def natural_vector_lanes(self, bits: int, *, is_float: bool = False) -> int:
+        """Return the lanes of a native vector of a type, at least one."""
+        total_bytes = self.float_vector_bytes if is_float else self.integer_vector_bytes
+        return max(total_bytes * 8 // bits, 1)
+
+    @classmethod
+    def default(cls, target: str = "host", *, threads: int | None = None) -> "CpuMachine":
+        """Describe this machine by its detected sizes and the default rates of its class.
+
+        Args:
+            target: A Halide target string, or ``host``.
+            threads: Threads used; all that this process may run on if None.
+
+        Raises:
+            UnsupportedTargetError: Halide does not know the target.
+        """
+        parsed = _parse_target(target)
+        integers, floats = (
+            min(max(kind(32).bytes() * parsed.natural_vector_size(kind(32)), 16), 64) for kind in (hl.Int, hl.Float)
+        )
+        cpus = available_cpus()[:threads]
+        caches = detect_caches(cpus)
+        cores = threads or len(cpus)
+        clock_hz = _CLOCK_HZ[max(integers, floats)]
+        operations, memory, overheads = default_rates(max(integers, floats), cores, clock_hz)
+        return cls(
+            name=cpu_name(), vector_isa=vector_isa(parsed), integer_vector_bytes=integers, float_vector_bytes=floats,
+            cores=cores, l1_bytes=caches.l1_bytes, l2_bytes=caches.l2_bytes, l3_bytes=caches.l3_bytes,
+            cache_line_bytes=caches.line_bytes, clock_hz=clock_hz, halide_version=metadata.version("halide"),
+            operations=operations, memory=memory, overheads=overheads,
+        )  # fmt: skip
+
+    @classmethod
+    def detect(
+        cls, target: str = "host", *, threads: int | None = None, cache_directory: Path | None = None
+    ) -> "CpuMachine":
+        """Return the saved calibration of this machine, or what `default` returns where there is none.
+
+        Args:
+            target: A Halide target string, or ``host``.
+            threads: Threads used; all that this process may run on if None.
+            cache_directory: Where calibrations are kept; `default_cache_directory()` if None.
+
+        Raises:
+            UnsupportedTargetError: Halide does not know the target.
+        """
+        machine = cls.default(target, threads=threads)
+        path = machine.cache_path(cache_directory)
+        if not path.is_file():
+            return machine
+        try:
+            return cls.load(path)
+        except (MachineFormatError, OSError) as error:
+            return replace(machine, notes=(f"The saved calibration is not used. {error} Run `metol calibrate` again.",))
+
+    def cache_path(self, cache_directory: Path | None = None) -> Path:
+        """Return where the calibration of this machine is kept."""
+        return (cache_directory or default_cache_directory()) / f"cpu-{self.fingerprint}.json"
+
+    def rows(self) -> tuple[MachineRow, ...]:
+        """Return the description as a table: identity, sizes, then every rate with its unit and meaning."""
+        identity = (
+            MachineRow("name", self.name, "", "model of the CPU"),
+            MachineRow("vector_isa", self.vector_isa, "", "architecture and vector features"),
+            MachineRow("vector_bytes", self.vector_bytes, "B", "native vector"),
+            MachineRow("cores", self.cores, "", "threads used"),
+            MachineRow("l1_bytes", self.l1_bytes, "B", "L1 data cache of one core"),
+            MachineRow("l2_bytes", self.l2_bytes, "B", "L2 cache of one core"),
+            MachineRow("l3_bytes", self.l3_bytes, "B", "L3 cache of the cores in use"),
+            MachineRow("clock_hz", self.clock_hz, "Hz", "effective clock"),
+        )
+        rates = tuple(
+            MachineRow(item.name, getattr(group, item.name), item.metadata["unit"], item.metadata["meaning"])
+            for group in (self.operations, self.memory, self.overheads)
+            for item in fields(group)
+        )
+        return identity + rates
+
+    def to_json(self) -> str:
+        """Return the description as versioned JSON."""
+        return json.dumps({"format": _FORMAT, "version": VERSION, **asdict(self)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "CpuMachine":
+        """Read a description.
+
+        Raises:
+            MachineFormatError: The text is not JSON, not a machine, of another version, or has a bad value.
+        """
+        try:
+            content = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise MachineFormatError(f"A machine file must be JSON: {error}.") from error
+        if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
+            raise MachineFormatError(f"A machine file must say `format: {_FORMAT}`.")
+        version = content.pop("version", None)
+        if version != VERSION:
+            raise MachineFormatError(f"A machine file must be of version {VERSION}, not {version}.")
+        _require_fields(cls, content)
+        values: dict[str, Any] = {
+            **content,
+            "operations": _rates_from(OperationRates, content["operations"]),
+            "memory": _rates_from(MemoryRates, content["memory"]),
+            "overheads": _rates_from(OverheadRates, content["overheads"]),
+            "notes": tuple(content["notes"]),
+        }
+        return cls(**values)
+
+    def save(self, path: Path) -> None:
+        """Write the description to a file, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".json")
+        with os.fdopen(handle, "w") as file:
+            file.write(self.to_json())
+        Path(temporary).replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> "CpuMachine":
+        """Read a description from a file.
+
+        Raises:
+            MachineFormatError: As `from_json`; the message names the file.
+        """
+        try:
+            return cls.from_json(path.read_text())
+        except MachineFormatError as error:
+            raise MachineFormatError(f"{path}: {error}") from error
+
+
+def default_cache_directory() -> Path:
+    """Return the folder of the user that calibrations are kept in."""
+    return Path(platformdirs.user_cache_dir("metol")) / "machines"
+
+
+def vector_isa(target: Any) -> str:
+    """Return the architecture and the vector features of a Halide target, itself a target string."""
+    parts = str(target).split("-")  # architecture, bits, operating system, features
+    return "-".join((*parts[:3], *sorted(part for part in parts[3:] if part.startswith(_VECTOR_FEATURES))))
+
+
+def _parse_target(target: str) -> Any:
+    if not hl.Target.validate_target_string(target):
+        raise UnsupportedTargetError(
+            f"Halide does not know the target `{target}`; give one such as `x86-64-linux-avx2`."
+        )
+    parsed = hl.Target(target)
+    if parsed.arch not in (hl.TargetArch.X86, hl.TargetArch.ARM, hl.TargetArch.POWERPC, hl.TargetArch.RISCV):
+        raise UnsupportedTargetError(
+            f"The target `{target}` is no CPU that Metol knows; x86, arm, powerpc and riscv are."
+        )
+    return parsed
+
+
+def _require_positive(name: str, value: object) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type,operator]
+        raise MachineFormatError(f"`{name}` must be a positive number, not {value!r}.")
+
+
+def _require_fields(cls: type, content: object) -> None:
+    if not isinstance(content, dict):
+        raise MachineFormatError(f"`{cls.__name__}` must be an object, not {content!r}.")
+    expected, given = {item.name for item in fields(cls)}, set(content)
+    if expected != given:
+        missing, unknown = sorted(expected - given), sorted(given - expected)
+        raise MachineFormatError(f"`{cls.__name__}` lacks the fields {missing} and has unknown ones {unknown}.")
+
+
+def _rates_from(cls: type[_Rates], content: Any) -> _Rates:
+    _require_fields(cls, content)
+    return cls(**content)

@@ -1,0 +1,174 @@
+"""What one operation, one byte and one event cost on a CPU, in seconds.
+
+Three tables of measured rates and their built-in defaults. Each field carries its unit and meaning, from which the
+table that a person sees is generated. They are what the coefficients of Adams et al. 2019, appendix B, stand for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["MemoryRates", "OperationRates", "OverheadRates", "default_rates"]
+
+_VECTOR: Final = "s/vector"
+_BANDWIDTH: Final = "B/s"
+
+
+def _described(unit: str, meaning: str) -> Mapping[str, str]:
+    return MappingProxyType({"unit": unit, "meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRates:
+    """Reciprocal throughput of arithmetic on values in registers: seconds for one native vector on one core.
+
+    A native vector fills one register: `native vector bytes / bytes of the type` lanes. A conversion counts vectors of
+    the wider of its two types. Costs are what Halide's generated code takes, not what one instruction takes.
+    """
+
+    f32_add_seconds: float = field(metadata=_described(_VECTOR, "float32 add or subtract"))
+    f32_mul_seconds: float = field(metadata=_described(_VECTOR, "float32 multiply"))
+    f32_fma_seconds: float = field(metadata=_described(_VECTOR, "float32 multiply and add together"))
+    f32_min_max_seconds: float = field(metadata=_described(_VECTOR, "float32 minimum or maximum"))
+    f32_compare_select_seconds: float = field(
+        metadata=_described(_VECTOR, "float32 comparison and the select it feeds")
+    )
+    f32_div_seconds: float = field(metadata=_described(_VECTOR, "float32 division"))
+    f32_sqrt_seconds: float = field(metadata=_described(_VECTOR, "float32 square root"))
+    f32_exp_seconds: float = field(metadata=_described(_VECTOR, "float32 exp"))
+    f32_log_seconds: float = field(metadata=_described(_VECTOR, "float32 log"))
+    f32_pow_seconds: float = field(metadata=_described(_VECTOR, "float32 pow"))
+    f32_sin_seconds: float = field(metadata=_described(_VECTOR, "float32 sin, as any function that runs lane by lane"))
+    f64_fma_seconds: float = field(metadata=_described(_VECTOR, "float64 add, multiply or both together"))
+    i32_add_seconds: float = field(metadata=_described(_VECTOR, "32-bit integer add or bitwise operation"))
+    i32_mul_seconds: float = field(metadata=_described(_VECTOR, "32-bit integer multiply"))
+    i32_div_seconds: float = field(metadata=_described(_VECTOR, "32-bit integer division by a variable"))
+    i32_div_constant_seconds: float = field(metadata=_described(_VECTOR, "32-bit integer division by a constant"))
+    i16_add_seconds: float = field(metadata=_described(_VECTOR, "16-bit integer add or bitwise operation"))
+    i16_mul_seconds: float = field(metadata=_described(_VECTOR, "16-bit integer multiply"))
+    u8_add_seconds: float = field(metadata=_described(_VECTOR, "8-bit integer add or bitwise operation"))
+    convert_i32_f32_seconds: float = field(metadata=_described(_VECTOR, "int32 to float32 or back"))
+    convert_u8_f32_seconds: float = field(metadata=_described(_VECTOR, "uint8 to float32"))
+    convert_f32_u8_seconds: float = field(metadata=_described(_VECTOR, "float32 to uint8"))
+    widen_u8_u16_seconds: float = field(metadata=_described(_VECTOR, "uint8 to uint16"))
+    narrow_u16_u8_seconds: float = field(metadata=_described(_VECTOR, "uint16 to uint8 with saturation"))
+    gather_element_seconds: float = field(
+        metadata=_described("s/element", "one lane of a vector load by computed index")
+    )
+    scalar_op_seconds: float = field(
+        metadata=_described("s/op", "one scalar add or multiply in code that has no vectors")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRates:
+    """What moving data costs. Bandwidths are of sequential accesses; `all_threads` counts all cores together."""
+
+    l1_load_seconds: float = field(metadata=_described(_VECTOR, "dense vector load from L1"))
+    l1_store_seconds: float = field(metadata=_described(_VECTOR, "dense vector store to L1"))
+    l1_scalar_load_seconds: float = field(metadata=_described("s/load", "scalar or broadcast load from L1"))
+    l2_read_bytes_per_second: float = field(metadata=_described(_BANDWIDTH, "read from L2, one thread"))
+    l2_read_bytes_per_second_all_threads: float = field(metadata=_described(_BANDWIDTH, "read from L2, all threads"))
+    l3_read_bytes_per_second: float = field(metadata=_described(_BANDWIDTH, "read from L3, one thread"))
+    l3_read_bytes_per_second_all_threads: float = field(metadata=_described(_BANDWIDTH, "read from L3, all threads"))
+    dram_read_bytes_per_second: float = field(metadata=_described(_BANDWIDTH, "read from DRAM, one thread"))
+    dram_read_bytes_per_second_all_threads: float = field(
+        metadata=_described(_BANDWIDTH, "read from DRAM, all threads")
+    )
+    dram_write_bytes_per_second: float = field(
+        metadata=_described(_BANDWIDTH, "bytes stored to DRAM, one thread; the read that a store causes is in it")
+    )
+    dram_write_bytes_per_second_all_threads: float = field(
+        metadata=_described(_BANDWIDTH, "bytes stored to DRAM, all threads; the read that a store causes is in it")
+    )
+    page_fault_seconds_per_byte: float = field(
+        metadata=_described("s/B", "first touch of freshly allocated memory, beyond the store itself, one thread")
+    )
+    page_fault_seconds_per_byte_all_threads: float = field(
+        metadata=_described("s/B", "the same while all threads touch new memory: wall-clock seconds per byte in total")
+    )
+    fresh_allocation_bytes: float = field(
+        metadata=_described("B", "heap allocations of more than this get new pages at every run; not measured")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverheadRates:
+    """What control costs, beside the work done under it."""
+
+    small_allocation_seconds: float = field(metadata=_described("s", "allocate and free 1 KiB on the heap"))
+    large_allocation_seconds: float = field(
+        metadata=_described("s", "allocate and free 64 MiB, touching only its first page")
+    )
+    parallel_launch_seconds: float = field(metadata=_described("s", "a parallel loop with one empty task per thread"))
+    parallel_task_seconds: float = field(metadata=_described("s/task", "wall-clock seconds per further empty task"))
+    loop_entry_seconds: float = field(metadata=_described("s", "enter and leave a short serial loop"))
+    loop_iteration_seconds: float = field(
+        metadata=_described("s", "one iteration of a serial loop, with one scalar store")
+    )
+
+
+# Reciprocal throughput in cycles by bytes of a native vector, in the order of the fields of OperationRates: code that
+# Halide 21 generates for AVX-512, AVX2 and SSE4.1, measured on Zen 4, raised a little where Intel's cores need more.
+_CYCLES: Final[Mapping[int, tuple[float, ...]]] = MappingProxyType(
+    {
+        64: (
+            1, 1, 1, 1, 1.7, 8, 12, 17, 17, 41, 160, 1,
+            0.5, 1.2, 96, 8, 0.5, 1, 0.5, 1, 1.5, 1.5, 0.8, 0.8, 1.5, 0.5,
+        ),
+        32: (
+            0.5, 0.5, 0.5, 0.5, 0.6, 4, 5.5, 12, 14, 31, 66, 0.5,
+            0.3, 0.7, 48, 4.2, 0.3, 0.5, 0.3, 0.5, 0.9, 1.5, 0.5, 1.1, 1.5, 0.5,
+        ),
+        16: (
+            0.5, 0.5, 0.7, 0.5, 0.6, 3, 5, 12, 16, 43, 41, 0.7,
+            0.3, 0.7, 24, 3.1, 0.3, 0.5, 0.3, 0.5, 0.9, 1.2, 0.5, 0.8, 1.5, 0.5,
+        ),
+    }
+)  # fmt: skip
+# Cycles of a vector load and a vector store in L1, by bytes of a native vector.
+_L1_CYCLES: Final[Mapping[int, tuple[float, float]]] = MappingProxyType({64: (1, 2), 32: (0.5, 1), 16: (0.5, 1)})
+# Threads that together reach what the memory controllers give, on a typical CPU.
+_THREADS_TO_SATURATE_DRAM: Final = 4
+
+
+def default_rates(vector_bytes: int, cores: int, clock_hz: float) -> tuple[OperationRates, MemoryRates, OverheadRates]:
+    """Return rates of a typical CPU of a class, for a machine that nobody has calibrated.
+
+    Args:
+        vector_bytes: Bytes of a native vector: 64 (AVX-512 class), 32 (AVX2 class) or 16 (any other).
+        cores: Threads used.
+        clock_hz: Effective clock.
+    """
+    cycles = _CYCLES[vector_bytes]
+    names = [item.name for item in fields(OperationRates)]
+    operations = OperationRates(**{name: value / clock_hz for name, value in zip(names, cycles, strict=True)})
+    load, store = _L1_CYCLES[vector_bytes]
+    saturating = min(cores, _THREADS_TO_SATURATE_DRAM)
+    l2, l3 = 32 * clock_hz, 16 * clock_hz  # bytes per cycle of current cores
+    memory = MemoryRates(
+        l1_load_seconds=load / clock_hz,
+        l1_store_seconds=store / clock_hz,
+        l1_scalar_load_seconds=0.5 / clock_hz,
+        l2_read_bytes_per_second=l2,
+        l2_read_bytes_per_second_all_threads=l2 * cores,
+        l3_read_bytes_per_second=l3,
+        l3_read_bytes_per_second_all_threads=l3 * cores,
+        dram_read_bytes_per_second=15e9,
+        dram_read_bytes_per_second_all_threads=15e9 * saturating,
+        dram_write_bytes_per_second=10e9,
+        dram_write_bytes_per_second_all_threads=10e9 * saturating,
+        page_fault_seconds_per_byte=1.5e-10,  # 0.6 us a page: between a bare machine and a virtual one
+        page_fault_seconds_per_byte_all_threads=1.5e-10 / saturating**0.5,
+        fresh_allocation_bytes=float(32 << 20),  # the most that glibc lets its threshold for mmap grow to
+    )
+    overheads = OverheadRates(
+        small_allocation_seconds=40e-9,
+        large_allocation_seconds=8e-6,
+        parallel_launch_seconds=1e-6,
+        parallel_task_seconds=20e-9,
+        loop_entry_seconds=4 / clock_hz,
+        loop_iteration_seconds=1 / clock_hz,
+    )
+    return operations, memory, overheads

@@ -1,0 +1,123 @@
+#include "targets/cpu/stage_tiling.hpp"
+
+#include <algorithm>
+
+#include "schedule/tilings.hpp"
+
+namespace metol::cpu {
+
+namespace {
+
+// Iterations of the tile along each loop.
+Trips iterations_of(const Stage &stage, const Box &loops, const Trips &tile) {
+    Trips count = unit_trips();
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        count[i] = divide_up(std::max<int64_t>(1, loops[static_cast<int>(i)].extent()), tile[i]);
+    }
+    return count;
+}
+
+}  // namespace
+
+StageNest make_nest(const Stage &stage, const Box &loops, const StageTiling &tiling, bool is_root) {
+    StageNest nest;
+    nest.vector_loop = static_cast<int8_t>(tiling.vector_loop);
+    nest.vector_width = static_cast<int16_t>(tiling.vector_width);
+    const Trips iterations = iterations_of(stage, loops, tiling.tile);
+    Trips parallel = unit_trips();
+    Trips reduction = unit_trips();
+    Trips serial = unit_trips();
+    bool is_parallel = false;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (stage.loops[i].is_reduction) {
+            (tiling.reduction == ReductionPlace::Outside ? reduction : serial)[i] = iterations[i];
+            continue;
+        }
+        serial[i] = is_root ? divide_up(iterations[i], std::max(1, tiling.tasks[i])) : iterations[i];
+        parallel[i] = divide_up(iterations[i], serial[i]);
+        is_parallel = is_parallel || parallel[i] > 1;
+    }
+    if (is_root) {
+        nest.is_parallel = is_parallel;
+        nest.levels.push_back(parallel);
+    }
+    if (tiling.reduction == ReductionPlace::Outside) {
+        nest.levels.push_back(reduction);
+    }
+    nest.levels.push_back(serial);
+    nest.levels.push_back(tiling.tile);
+    return nest;
+}
+
+StageTiling tiling_of(const Stage &stage, const StageNest &nest) {
+    StageTiling tiling;
+    tiling.vector_loop = nest.vector_loop;
+    tiling.vector_width = nest.vector_width;
+    tiling.tile = nest.levels.back();
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (!stage.loops[i].is_reduction) {
+            continue;
+        }
+        if (tiling.tile[i] > 1) {
+            tiling.reduction = ReductionPlace::Unrolled;
+        } else if (nest.levels[nest.levels.size() - 2][i] == 1 && nest.levels[nest.levels.size() - 3][i] > 1) {
+            tiling.reduction = ReductionPlace::Outside;
+        }
+    }
+    if (nest.is_parallel) {
+        tiling.tasks = nest.levels.front();
+    }
+    return tiling;
+}
+
+int vector_width_for(const CpuParameters &machine, const Stage &stage, int64_t extent) {
+    const int native = std::max(1, machine.vector_bytes / std::max(1, stage.narrowest_bytes));
+    return std::min(native, power_of_two_at_least(extent));
+}
+
+Trips default_tasks(const CpuParameters &machine, const PipelineIndex &index, int stage_id, const Box &loops,
+                    const StageTiling &tiling) {
+    const Stage &stage = index.stage(stage_id);
+    const Trips iterations = iterations_of(stage, loops, tiling.tile);
+    Trips tasks = unit_trips();
+    int32_t wanted = 8 * machine.cores;
+    for (int loop : index.nest_order(stage_id, tiling.vector_loop)) {
+        const auto i = static_cast<size_t>(loop);
+        if (stage.loops[i].is_reduction || wanted <= 1) {
+            break;
+        }
+        tasks[i] = std::min(iterations[i], wanted);
+        wanted = divide_up(wanted, tasks[i]);
+    }
+    return tasks;
+}
+
+StageTiling default_tiling(const CpuParameters &machine, const PipelineIndex &index, int stage_id, const Box &loops,
+                           int preferred_dim, bool is_root) {
+    const Stage &stage = index.stage(stage_id);
+    StageTiling tiling;
+    int64_t longest = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        const LoopDim &loop = stage.loops[i];
+        const int64_t extent = loops[static_cast<int>(i)].extent();
+        if (loop.is_reduction || extent < 2) {
+            continue;
+        }
+        const bool is_preferred = loop.pure_dim == preferred_dim && 2 * extent >= vector_width_for(machine, stage, 1 << 20);
+        if (is_preferred || extent > longest) {
+            tiling.vector_loop = static_cast<int>(i);
+            longest = is_preferred ? INT64_MAX : extent;
+        }
+    }
+    if (tiling.vector_loop >= 0) {
+        const auto v = static_cast<size_t>(tiling.vector_loop);
+        tiling.vector_width = vector_width_for(machine, stage, loops[tiling.vector_loop].extent());
+        tiling.tile[v] = tiling.vector_width;
+    }
+    if (is_root) {
+        tiling.tasks = default_tasks(machine, index, stage_id, loops, tiling);
+    }
+    return tiling;
+}
+
+}  // namespace metol::cpu

@@ -1,0 +1,43 @@
+"""The registry: names, lookup, and imports only on demand."""
+
+import subprocess
+import sys
+
+import metol_apps
+import pytest
+
+from metol.errors import UnknownAppError
+
+
+def test_names_are_the_suite():
+    assert metol_apps.names() == (
+        "harris",
+        "unsharp",
+        "stencil_chain",
+        "bilateral_grid",
+        "hist",
+        "matmul",
+        "local_laplacian",
+    )
+
+
+@pytest.mark.parametrize("name", metol_apps.names() + metol_apps.variants())
+def test_get_returns_the_app_of_that_name(name):
+    assert metol_apps.get(name).name == name
+
+
+def test_variants_are_not_counted_in_the_suite():
+    assert metol_apps.variants() == ("matmul_f64",)
+    assert not set(metol_apps.variants()) & set(metol_apps.names())
+
+
+def test_get_unknown_lists_what_exists():
+    with pytest.raises(UnknownAppError) as error:
+        metol_apps.get("haris")
+    for name in ("haris", *metol_apps.names(), *metol_apps.variants()):
+        assert name in str(error.value)
+
+
+def test_import_does_not_import_halide():
+    code = "import sys, metol_apps; metol_apps.names(); sys.exit('halide' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

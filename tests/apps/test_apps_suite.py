@@ -1,0 +1,83 @@
+"""What every app keeps: estimates, readable names, inputs by parameter name, and the result of its reference."""
+
+import re
+
+import metol_apps
+import numpy as np
+import pytest
+
+APPS = [metol_apps.get(name) for name in metol_apps.names() + metol_apps.variants()]
+
+
+@pytest.fixture(params=APPS, ids=[app.name for app in APPS])
+def app(request):
+    return request.param
+
+
+def test_app_matches_its_reference_at_the_small_shape(app, realize):
+    inputs = app.inputs(app.small_output_shape, seed=1)
+    assert app.tolerance.accepts(realize(app, app.small_output_shape, inputs), app.reference(inputs))
+
+
+def test_app_matches_its_reference_at_another_shape(app, realize):
+    shape = (*app.small_output_shape[:-2], 19, 130)
+    inputs = app.inputs(shape, seed=2)
+    assert app.tolerance.accepts(realize(app, shape, inputs), app.reference(inputs))
+
+
+def test_app_reference_notices_other_inputs(app):
+    one, other = (app.reference(app.inputs(app.small_output_shape, seed=seed)) for seed in (1, 2))
+    assert not app.tolerance.accepts(one, other)
+
+
+def test_app_reference_and_empty_output_have_the_output_type_and_shape(app):
+    reference = app.reference(app.inputs(app.small_output_shape))
+    empty = app.empty_output(app.small_output_shape)
+    assert (reference.shape, reference.dtype) == (empty.shape, empty.dtype)
+    assert (empty.shape, empty.dtype) == (app.small_output_shape, app.output_type)
+
+
+def test_app_inputs_are_the_parameters_of_the_pipeline(app):
+    arguments = [argument for argument in app.build().infer_arguments() if argument.name]
+    assert {argument.name for argument in arguments} == set(app.inputs(app.small_output_shape))
+
+
+def test_app_inputs_have_the_estimated_sizes(app):
+    inputs = app.inputs()
+    for argument in app.build().infer_arguments():
+        ranges = argument.argument_estimates.buffer_estimates
+        if not ranges:
+            assert argument.argument_estimates.scalar_estimate.defined()
+            continue
+        assert [constant(r.min) for r in ranges] == [0] * len(ranges)
+        assert tuple(constant(r.extent) for r in reversed(ranges)) == inputs[argument.name].shape
+
+
+def test_app_inputs_depend_on_the_seed_alone(app):
+    same, again, other = (app.inputs(app.small_output_shape, seed=seed) for seed in (5, 5, 6))
+    for name, value in same.items():
+        assert np.array_equal(value, again[name])
+        assert not isinstance(value, np.ndarray) or not np.array_equal(value, other[name])
+
+
+def test_app_builds_afresh_under_the_same_names(app, all_funcs):
+    first, second = all_funcs(app.build()), all_funcs(app.build())
+    assert [base_name(func) for func in first] == [base_name(func) for func in second]
+    assert not {func.name() for func in first} & {func.name() for func in second}
+
+
+def test_app_gives_every_func_a_readable_name_of_its_own(app, all_funcs):
+    names = [base_name(func) for func in all_funcs(app.build())]
+    assert names[-1] == app.name
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if re.fullmatch(r"f\d+|lambda_\d+", name)]
+
+
+def base_name(func) -> str:
+    """Return the name that the builder gave, without the suffix that makes it unique in this process."""
+    return func.name().split("$")[0]
+
+
+def constant(expression) -> int:
+    """Return the value of a constant Expr, which Python can only print."""
+    return int(re.search(r": (-?\d+)>", str(expression)).group(1))
