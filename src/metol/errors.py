@@ -5,8 +5,10 @@ Each message says the rule, the offending value, the Func and the next step.
 
 __all__ = [
     "ExtractionError",
+    "MachineFormatError",
     "MetolError",
     "MissingEstimateError",
+    "RefusedDirectiveError",
     "ScheduleFormatError",
     "ScheduleMismatchError",
     "SearchError",
@@ -42,6 +44,14 @@ class ScheduleFormatError(MetolError):
 
 class ScheduleMismatchError(MetolError):
     """A schedule was made for another pipeline."""
+
+
+class RefusedDirectiveError(MetolError):
+    """Halide refused a call of a schedule that otherwise fits; the message names the directive."""
+
+
+class MachineFormatError(MetolError):
+    """A machine file is not valid JSON, not a machine, or of a version that this Metol cannot read."""
 
 
 class UnknownAppError(MetolError):

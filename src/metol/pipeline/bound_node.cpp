@@ -15,7 +15,7 @@ using Kind = BoundNode::Kind;
 constexpr size_t kMaxProgramLength = 512;
 
 BoundRef make_affine(int64_t constant, std::map<BoundNode::LoopEnd, int64_t> terms) {
-    std::erase_if(terms, [](const auto &term) { return term.second == 0; });
+    std::erase_if(terms, [](const auto& term) { return term.second == 0; });
     BoundNode node;
     node.constant = constant;
     node.terms = std::move(terms);
@@ -31,15 +31,15 @@ BoundRef make_operation(BoundOp op, std::vector<BoundRef> args) {
 }
 
 // a + scale * b
-BoundRef add_affine(const BoundNode &a, const BoundNode &b, int64_t scale) {
+BoundRef add_affine(const BoundNode& a, const BoundNode& b, int64_t scale) {
     auto terms = a.terms;
-    for (const auto &[end, coefficient] : b.terms) {
+    for (const auto& [end, coefficient] : b.terms) {
         terms[end] += scale * coefficient;
     }
     return make_affine(a.constant + scale * b.constant, std::move(terms));
 }
 
-bool same(const BoundRef &a, const BoundRef &b) {
+bool same(const BoundRef& a, const BoundRef& b) {
     if (a == b) {
         return true;
     }
@@ -47,9 +47,12 @@ bool same(const BoundRef &a, const BoundRef &b) {
         return false;
     }
     switch (a->kind) {
-        case Kind::Affine: return a->constant == b->constant && a->terms == b->terms;
-        case Kind::Number: return a->number == b->number;
-        case Kind::Operation: break;
+        case Kind::Affine:
+            return a->constant == b->constant && a->terms == b->terms;
+        case Kind::Number:
+            return a->number == b->number;
+        case Kind::Operation:
+            break;
     }
     if (a->op != b->op) {
         return false;
@@ -63,26 +66,26 @@ bool same(const BoundRef &a, const BoundRef &b) {
 }
 
 // Whether a <= b for all loops with min <= max; false if not known.
-bool is_never_above(const BoundRef &a, const BoundRef &b) {
+bool is_never_above(const BoundRef& a, const BoundRef& b) {
     if (same(a, b)) {
         return true;
     }
     if (b->kind == Kind::Operation && b->op == BoundOp::Max) {
-        for (const BoundRef &arg : b->args) {
+        for (const BoundRef& arg : b->args) {
             if (is_never_above(a, arg)) {
                 return true;
             }
         }
     }
     if (a->kind == Kind::Operation && a->op == BoundOp::Min) {
-        for (const BoundRef &arg : a->args) {
+        for (const BoundRef& arg : a->args) {
             if (is_never_above(arg, b)) {
                 return true;
             }
         }
     }
-    const auto all_below = [&](const BoundRef &x, const BoundRef &y, BoundOp op, const std::vector<BoundRef> &args) {
-        for (const BoundRef &arg : args) {
+    const auto all_below = [&](const BoundRef& x, const BoundRef& y, BoundOp op, const std::vector<BoundRef>& args) {
+        for (const BoundRef& arg : args) {
             if (!(op == BoundOp::Max ? is_never_above(arg, y) : is_never_above(x, arg))) {
                 return false;
             }
@@ -97,8 +100,9 @@ bool is_never_above(const BoundRef &a, const BoundRef &b) {
     }
     if (a->kind == Kind::Operation && b->kind == Kind::Operation && a->op == b->op &&
         (a->op == BoundOp::Div || a->op == BoundOp::Floor || a->op == BoundOp::Ceil || a->op == BoundOp::Trunc)) {
-        const bool is_same_divisor = a->op != BoundOp::Div || (a->args[1]->is_constant() && same(a->args[1], b->args[1]) &&
-                                                               a->args[1]->constant > 0);
+        const bool is_same_divisor =
+            a->op != BoundOp::Div ||
+            (a->args[1]->is_constant() && same(a->args[1], b->args[1]) && a->args[1]->constant > 0);
         return is_same_divisor && is_never_above(a->args[0], b->args[0]);
     }
     if (a->kind != Kind::Affine || b->kind != Kind::Affine) {
@@ -107,10 +111,10 @@ bool is_never_above(const BoundRef &a, const BoundRef &b) {
     // b - a = constant + sum of coefficient * (max - min) with every coefficient >= 0.
     const BoundRef difference = add_affine(*b, *a, -1);
     std::map<int32_t, std::pair<int64_t, int64_t>> by_loop;
-    for (const auto &[end, coefficient] : difference->terms) {
+    for (const auto& [end, coefficient] : difference->terms) {
         (end.second ? by_loop[end.first].second : by_loop[end.first].first) = coefficient;
     }
-    for (const auto &[loop, coefficients] : by_loop) {
+    for (const auto& [loop, coefficients] : by_loop) {
         if (coefficients.first != -coefficients.second || coefficients.second < 0) {
             return false;
         }
@@ -118,9 +122,9 @@ bool is_never_above(const BoundRef &a, const BoundRef &b) {
     return difference->constant >= 0;
 }
 
-BoundRef fold_extremum(BoundOp op, const std::vector<BoundRef> &args) {
+BoundRef fold_extremum(BoundOp op, const std::vector<BoundRef>& args) {
     std::vector<BoundRef> flat;
-    for (const BoundRef &arg : args) {
+    for (const BoundRef& arg : args) {
         if (arg->kind == Kind::Operation && arg->op == op) {
             flat.insert(flat.end(), arg->args.begin(), arg->args.end());
         } else {
@@ -128,16 +132,16 @@ BoundRef fold_extremum(BoundOp op, const std::vector<BoundRef> &args) {
         }
     }
     std::vector<BoundRef> kept;
-    const auto wins = [op](const BoundRef &a, const BoundRef &b) {
+    const auto wins = [op](const BoundRef& a, const BoundRef& b) {
         return op == BoundOp::Min ? is_never_above(a, b) : is_never_above(b, a);
     };
-    for (const BoundRef &candidate : flat) {
+    for (const BoundRef& candidate : flat) {
         bool is_beaten = false;
-        for (const BoundRef &other : kept) {
+        for (const BoundRef& other : kept) {
             is_beaten = is_beaten || wins(other, candidate);
         }
         if (!is_beaten) {
-            std::erase_if(kept, [&](const BoundRef &other) { return wins(candidate, other); });
+            std::erase_if(kept, [&](const BoundRef& other) { return wins(candidate, other); });
             kept.push_back(candidate);
         }
     }
@@ -163,9 +167,11 @@ BoundRef make_number(double value) {
     return std::make_shared<const BoundNode>(std::move(node));
 }
 
-bool is_literal(const BoundRef &bound) { return bound->is_constant() || bound->kind == Kind::Number; }
+bool is_literal(const BoundRef& bound) {
+    return bound->is_constant() || bound->kind == Kind::Number;
+}
 
-void append_program(const BoundRef &bound, std::vector<BoundInstruction> &program) {
+void append_program(const BoundRef& bound, std::vector<BoundInstruction>& program) {
     if (program.size() > kMaxProgramLength) {
         return;
     }
@@ -175,7 +181,7 @@ void append_program(const BoundRef &bound, std::vector<BoundInstruction> &progra
     }
     if (bound->kind == Kind::Affine) {
         bool is_first = true;
-        for (const auto &[end, coefficient] : bound->terms) {
+        for (const auto& [end, coefficient] : bound->terms) {
             program.push_back({end.second ? BoundOp::PushMax : BoundOp::PushMin, end.first});
             if (coefficient != 1 && (is_first || coefficient != -1)) {
                 program.push_back({BoundOp::PushConst, coefficient});
@@ -211,7 +217,8 @@ int stack_effect(BoundOp op) {
         case BoundOp::PushConst:
         case BoundOp::PushMin:
         case BoundOp::PushMax:
-        case BoundOp::PushFloat: return 1;
+        case BoundOp::PushFloat:
+            return 1;
         case BoundOp::Not:
         case BoundOp::Floor:
         case BoundOp::Ceil:
@@ -219,29 +226,44 @@ int stack_effect(BoundOp op) {
         case BoundOp::Trunc:
         case BoundOp::Sqrt:
         case BoundOp::Exp:
-        case BoundOp::Log: return 0;
-        case BoundOp::Select: return -2;
-        default: return -1;
+        case BoundOp::Log:
+            return 0;
+        case BoundOp::Select:
+            return -2;
+        default:
+            return -1;
     }
 }
 
-// A literal operation is worth what the evaluator says, fraction included, so only those that yield integers are folded by it.
-BoundRef fold_literals(BoundOp op, const std::vector<BoundRef> &args) {
+// A literal operation is worth what the evaluator says, fraction included, so only those that yield integers are folded
+// by it.
+BoundRef fold_literals(BoundOp op, const std::vector<BoundRef>& args) {
     const auto value = [&](size_t i) {
         return args[i]->kind == Kind::Number ? args[i]->number : static_cast<double>(args[i]->constant);
     };
     switch (op) {
-        case BoundOp::Add: return make_number(value(0) + value(1));
-        case BoundOp::Sub: return make_number(value(0) - value(1));
-        case BoundOp::Mul: return make_number(value(0) * value(1));
-        case BoundOp::FloatDiv: return make_number(value(0) / value(1));
-        case BoundOp::Min: return make_number(std::fmin(value(0), value(1)));
-        case BoundOp::Max: return make_number(std::fmax(value(0), value(1)));
-        case BoundOp::Sqrt: return make_number(std::sqrt(value(0)));
-        case BoundOp::Exp: return make_number(std::exp(value(0)));
-        case BoundOp::Log: return make_number(std::log(value(0)));
-        case BoundOp::Select: return value(0) != 0 ? args[1] : args[2];
-        default: break;
+        case BoundOp::Add:
+            return make_number(value(0) + value(1));
+        case BoundOp::Sub:
+            return make_number(value(0) - value(1));
+        case BoundOp::Mul:
+            return make_number(value(0) * value(1));
+        case BoundOp::FloatDiv:
+            return make_number(value(0) / value(1));
+        case BoundOp::Min:
+            return make_number(std::fmin(value(0), value(1)));
+        case BoundOp::Max:
+            return make_number(std::fmax(value(0), value(1)));
+        case BoundOp::Sqrt:
+            return make_number(std::sqrt(value(0)));
+        case BoundOp::Exp:
+            return make_number(std::exp(value(0)));
+        case BoundOp::Log:
+            return make_number(std::log(value(0)));
+        case BoundOp::Select:
+            return value(0) != 0 ? args[1] : args[2];
+        default:
+            break;
     }
     std::vector<BoundInstruction> program;
     append_program(make_operation(op, args), program);
@@ -260,7 +282,7 @@ BoundRef add_constant_last(BoundOp op, std::vector<BoundRef> args) {
     if (op != BoundOp::Add || !args[1]->is_constant()) {
         return make_operation(op, std::move(args));
     }
-    const BoundNode &first = *args[0];
+    const BoundNode& first = *args[0];
     if (first.kind == Kind::Operation && first.op == BoundOp::Add && first.args[1]->is_constant()) {
         const int64_t sum = first.args[1]->constant + args[1]->constant;
         args = {first.args[0], bound_constant(sum)};
@@ -270,15 +292,21 @@ BoundRef add_constant_last(BoundOp op, std::vector<BoundRef> args) {
 
 }  // namespace
 
-BoundRef bound_constant(int64_t value) { return make_affine(value, {}); }
+BoundRef bound_constant(int64_t value) {
+    return make_affine(value, {});
+}
 
-BoundRef bound_number(double value) { return make_number(value); }
+BoundRef bound_number(double value) {
+    return make_number(value);
+}
 
-BoundRef bound_loop(int32_t loop, bool is_max) { return make_affine(0, {{{loop, is_max}, 1}}); }
+BoundRef bound_loop(int32_t loop, bool is_max) {
+    return make_affine(0, {{{loop, is_max}, 1}});
+}
 
 BoundRef bound_apply(BoundOp op, std::vector<BoundRef> args) {
     bool is_all_literal = args.size() <= 3;
-    for (const BoundRef &arg : args) {
+    for (const BoundRef& arg : args) {
         is_all_literal = is_all_literal && is_literal(arg);
     }
     if (is_all_literal && !(args.size() > 2 && op != BoundOp::Select)) {
@@ -311,7 +339,7 @@ BoundRef bound_apply(BoundOp op, std::vector<BoundRef> args) {
                 const int64_t divisor = args[1]->constant;
                 std::map<BoundNode::LoopEnd, int64_t> terms = args[0]->terms;
                 bool is_exact = true;
-                for (auto &[end, coefficient] : terms) {
+                for (auto& [end, coefficient] : terms) {
                     is_exact = is_exact && coefficient % divisor == 0;
                     coefficient /= divisor;
                 }
@@ -321,7 +349,8 @@ BoundRef bound_apply(BoundOp op, std::vector<BoundRef> args) {
             }
             break;
         case BoundOp::Min:
-        case BoundOp::Max: return fold_extremum(op, args);
+        case BoundOp::Max:
+            return fold_extremum(op, args);
         case BoundOp::Floor:
         case BoundOp::Ceil:
         case BoundOp::Round:
@@ -340,14 +369,15 @@ BoundRef bound_apply(BoundOp op, std::vector<BoundRef> args) {
                 return args[1];
             }
             break;
-        default: break;
+        default:
+            break;
     }
     return make_operation(op, std::move(args));
 }
 
-BoundRef bound_substitute(const BoundRef &bound, std::span<const BoundRefPair> loops) {
-    std::unordered_map<const BoundNode *, BoundRef> done;
-    const auto visit = [&](const auto &self, const BoundRef &node) -> BoundRef {
+BoundRef bound_substitute(const BoundRef& bound, std::span<const BoundRefPair> loops) {
+    std::unordered_map<const BoundNode*, BoundRef> done;
+    const auto visit = [&](const auto& self, const BoundRef& node) -> BoundRef {
         if (node->kind == Kind::Number || node->is_constant()) {
             return node;
         }
@@ -357,15 +387,15 @@ BoundRef bound_substitute(const BoundRef &bound, std::span<const BoundRefPair> l
         BoundRef result;
         if (node->kind == Kind::Affine) {
             result = bound_constant(node->constant);
-            for (const auto &[end, coefficient] : node->terms) {
-                const BoundRefPair &loop = loops[static_cast<size_t>(end.first)];
+            for (const auto& [end, coefficient] : node->terms) {
+                const BoundRefPair& loop = loops[static_cast<size_t>(end.first)];
                 const BoundRef term =
                     bound_apply(BoundOp::Mul, {end.second ? loop.max : loop.min, bound_constant(coefficient)});
                 result = bound_apply(BoundOp::Add, {term, result});
             }
         } else {
             std::vector<BoundRef> args;
-            for (const BoundRef &arg : node->args) {
+            for (const BoundRef& arg : node->args) {
                 args.push_back(self(self, arg));
             }
             result = bound_apply(node->op, std::move(args));
@@ -376,18 +406,18 @@ BoundRef bound_substitute(const BoundRef &bound, std::span<const BoundRefPair> l
     return visit(visit, bound);
 }
 
-std::optional<BoundExpr> finish_bound(const BoundRef &bound) {
+std::optional<BoundExpr> finish_bound(const BoundRef& bound) {
     BoundExpr expr;
     if (bound->kind == Kind::Affine) {
         expr.constant = bound->constant;
-        for (const auto &[end, coefficient] : bound->terms) {
+        for (const auto& [end, coefficient] : bound->terms) {
             expr.terms.push_back({end.first, end.second, coefficient});
         }
         return expr;
     }
     append_program(bound, expr.program);
     int depth = 0;
-    for (const BoundInstruction &instruction : expr.program) {
+    for (const BoundInstruction& instruction : expr.program) {
         depth += stack_effect(instruction.op);
         if (depth > kBoundStackDepth) {
             return std::nullopt;

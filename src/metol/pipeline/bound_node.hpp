@@ -25,11 +25,11 @@ struct BoundNode {
     using LoopEnd = std::pair<int32_t, bool>;  // loop, is_max
 
     Kind kind = Kind::Affine;
-    int64_t constant = 0;                  // Affine
-    std::map<LoopEnd, int64_t> terms;      // Affine; no zero coefficients
-    double number = 0;                     // Number
-    BoundOp op = BoundOp::Add;             // Operation
-    std::vector<BoundRef> args;            // Operation; Min and Max take two or more
+    int64_t constant = 0;              // Affine
+    std::map<LoopEnd, int64_t> terms;  // Affine; no zero coefficients
+    double number = 0;                 // Number
+    BoundOp op = BoundOp::Add;         // Operation
+    std::vector<BoundRef> args;        // Operation; Min and Max take two or more
 
     bool is_constant() const { return kind == Kind::Affine && terms.empty(); }
 };
@@ -47,9 +47,9 @@ BoundRef bound_loop(int32_t loop, bool is_max);
 BoundRef bound_apply(BoundOp op, std::vector<BoundRef> args);
 
 // Replaces loop i's ends by `loops[i]`.
-BoundRef bound_substitute(const BoundRef &bound, std::span<const BoundRefPair> loops);
+BoundRef bound_substitute(const BoundRef& bound, std::span<const BoundRefPair> loops);
 
 // The finished expression, or nothing if its program would be too long or too deep to evaluate.
-std::optional<BoundExpr> finish_bound(const BoundRef &bound);
+std::optional<BoundExpr> finish_bound(const BoundRef& bound);
 
 }  // namespace metol

@@ -1,8 +1,8 @@
 // Evaluates the bounds of a PipelineDag on integer intervals: the part of bounds inference that the search repeats.
 //
-// Enters: BoundExprs and the intervals of the loops they range over. Leaves: the intervals of the regions. No Halide here:
-// an affine bound costs one multiply-add a term, anything else runs a short postfix program.
-// Source: Adams et al. 2019, §4.1 (regions from Halide's own symbolic interval arithmetic).
+// Enters: BoundExprs and the intervals of the loops they range over. Leaves: the intervals of the regions. No Halide
+// here: an affine bound costs one multiply-add a term, anything else runs a short postfix program. Source: Adams et al.
+// 2019, §4.1 (regions from Halide's own symbolic interval arithmetic).
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,21 @@ inline constexpr int kBoundStackDepth = 32;
 
 int64_t run_bound_program(std::span<const BoundInstruction> program, std::span<const Interval> loops);
 
-inline int64_t evaluate(const BoundExpr &bound, std::span<const Interval> loops) {
+inline int64_t evaluate(const BoundExpr& bound, std::span<const Interval> loops) {
     if (!bound.is_affine()) {
         return run_bound_program(bound.program, loops);
     }
     int64_t value = bound.constant;
-    for (const BoundTerm &term : bound.terms) {
-        const Interval &loop = loops[static_cast<size_t>(term.loop)];
+    for (const BoundTerm& term : bound.terms) {
+        const Interval& loop = loops[static_cast<size_t>(term.loop)];
         value += term.coefficient * (term.is_max ? loop.max : loop.min);
     }
     return value;
 }
 
-// An empty region (a clamp or a predicate that nothing in the block meets) counts as one point: extents are always positive.
-inline Interval evaluate(const BoundPair &bounds, std::span<const Interval> loops) {
+// An empty region (a clamp or a predicate that nothing in the block meets) counts as one point: extents are always
+// positive.
+inline Interval evaluate(const BoundPair& bounds, std::span<const Interval> loops) {
     const int64_t min = evaluate(bounds.min, loops), max = evaluate(bounds.max, loops);
     return {min, max < min ? min : max};
 }
@@ -44,15 +45,15 @@ inline void evaluate(std::span<const BoundPair> bounds, std::span<const Interval
 }
 
 // Grows `a` to hold `b`.
-inline void include(Interval &a, const Interval &b) {
+inline void include(Interval& a, const Interval& b) {
     a.min = a.min < b.min ? a.min : b.min;
     a.max = a.max > b.max ? a.max : b.max;
 }
 
 // The intervals of the loops of `stage` when `required` is the region required of its Func.
-std::vector<Interval> loop_intervals(const Stage &stage, std::span<const Interval> required);
+std::vector<Interval> loop_intervals(const Stage& stage, std::span<const Interval> required);
 
 // Fills `root_region` of every Func, consumers first, from the `estimate` of the outputs.
-void propagate_root_regions(PipelineDag &dag);
+void propagate_root_regions(PipelineDag& dag);
 
 }  // namespace metol

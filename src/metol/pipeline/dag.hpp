@@ -16,38 +16,38 @@ struct Interval {
     int64_t min = 0;
     int64_t max = 0;
     int64_t extent() const { return max - min + 1; }
-    bool operator==(const Interval &) const = default;
+    bool operator==(const Interval&) const = default;
 };
 
 // One instruction of a postfix bound program.
 enum class BoundOp : uint8_t {
-    PushConst,   // push `value`
-    PushMin,     // push loops[value].min
-    PushMax,     // push loops[value].max
-    Add,         // a b -> a + b
-    Sub,         // a b -> a - b
-    Mul,         // a b -> a * b
-    Div,         // a b -> floor(a / b); 0 where b is 0, as Halide defines it
-    Mod,         // a b -> a - b * floor(a / b); 0 where b is 0
-    Min,         // a b -> min(a, b)
-    Max,         // a b -> max(a, b)
-    Lt,          // a b -> a < b
-    Le,          // a b -> a <= b
-    Eq,          // a b -> a == b
-    Ne,          // a b -> a != b
-    And,         // a b -> a && b
-    Or,          // a b -> a || b
-    Not,         // a -> !a
-    Select,      // c t f -> c ? t : f
-    PushFloat,   // push the double whose bits are `value`: bounds computed in floating point, as in resampling
-    FloatDiv,    // a b -> a / b, not rounded
-    Floor,       // a -> largest integer not above a
-    Ceil,        // a -> smallest integer not below a
-    Round,       // a -> nearest integer, ties to even
-    Trunc,       // a -> a rounded towards zero (a cast from float to integer)
-    Sqrt,        // a -> square root
-    Exp,         // a -> e to the a
-    Log,         // a -> natural logarithm
+    PushConst,  // push `value`
+    PushMin,    // push loops[value].min
+    PushMax,    // push loops[value].max
+    Add,        // a b -> a + b
+    Sub,        // a b -> a - b
+    Mul,        // a b -> a * b
+    Div,        // a b -> floor(a / b); 0 where b is 0, as Halide defines it
+    Mod,        // a b -> a - b * floor(a / b); 0 where b is 0
+    Min,        // a b -> min(a, b)
+    Max,        // a b -> max(a, b)
+    Lt,         // a b -> a < b
+    Le,         // a b -> a <= b
+    Eq,         // a b -> a == b
+    Ne,         // a b -> a != b
+    And,        // a b -> a && b
+    Or,         // a b -> a || b
+    Not,        // a -> !a
+    Select,     // c t f -> c ? t : f
+    PushFloat,  // push the double whose bits are `value`: bounds computed in floating point, as in resampling
+    FloatDiv,   // a b -> a / b, not rounded
+    Floor,      // a -> largest integer not above a
+    Ceil,       // a -> smallest integer not below a
+    Round,      // a -> nearest integer, ties to even
+    Trunc,      // a -> a rounded towards zero (a cast from float to integer)
+    Sqrt,       // a -> square root
+    Exp,        // a -> e to the a
+    Log,        // a -> natural logarithm
 };
 
 struct BoundInstruction {
@@ -80,8 +80,9 @@ struct BoundPair {
 
 // One row of a Jacobian: how one coordinate of an access moves with each loop of the consuming Stage, as exact
 // rationals numerator[i] / denominator[i] (2x+1 -> 2/1; x/2 -> 1/2; a float scale is rounded to the nearest rational of
-// denominator <= 4096). `is_known[i]` is false where the derivative is not a constant (data-dependent access, products of
-// loops, modulo): the worst is assumed then. A clamp is looked through.
+// denominator <= 4096). `is_known[i]` is false where the derivative is not a constant (data-dependent access, products
+// of loops, modulo): the worst is assumed then. Clamps and the likely branch of a boundary condition are looked
+// through; a modulo by 8 or less counts as a phase that does not move (x/2 + x%2 moves like x/2).
 struct JacobianRow {
     std::vector<int32_t> numerator;    // [loops of the consuming Stage]
     std::vector<int32_t> denominator;  // [loops of the consuming Stage], at least 1
@@ -90,37 +91,38 @@ struct JacobianRow {
 
 // All distinct loads of one producer by one Stage that share a Jacobian (the 25 taps of a 5x5 stencil are one Access).
 struct Access {
-    std::vector<JacobianRow> jacobian;       // [dimensions of the producer]
-    int32_t count = 1;                       // distinct loads (different constant offsets)
-    std::vector<int32_t> offset_span;        // [dimensions of the producer] largest minus smallest constant offset
-    std::vector<int32_t> distinct_offsets;   // [dimensions of the producer] number of different constant offsets
+    std::vector<JacobianRow> jacobian;      // [dimensions of the producer]
+    int32_t count = 1;                      // distinct loads (different constant offsets)
+    std::vector<int32_t> offset_span;       // [dimensions of the producer] largest minus smallest constant offset
+    std::vector<int32_t> distinct_offsets;  // [dimensions of the producer] number of different constant offsets
 };
 
 // What one Stage reads of one producing Func (never of itself: an update's reads of its own Func are `self_accesses`).
 // `bounds` are what one block of the Stage needs; evaluate them with the intervals of the Stage's loops.
 struct Edge {
-    int32_t producer = -1;           // Func id
-    std::vector<BoundPair> bounds;   // [dimensions of the producer], over the loops of the consuming Stage
+    int32_t producer = -1;          // Func id
+    std::vector<BoundPair> bounds;  // [dimensions of the producer], over the loops of the consuming Stage
     std::vector<Access> accesses;
-    int32_t calls = 0;               // call sites a point, before any common subexpression is shared
+    int32_t calls = 0;  // call sites a point, before any common subexpression is shared
 };
 
 struct LoopDim {
-    std::string name;        // as Halide names it in the Stage: "x", "r$x"
+    std::string name;  // as Halide names it in the Stage: "x", "r$x"
     bool is_reduction = false;
     bool is_parallelizable = true;  // pure Vars always; RVars where Halide can prove no race
-    int32_t pure_dim = -1;   // the dimension of the Func that a pure loop walks, -1 for RVars
-    BoundPair bounds;        // over the required region of the Func (loop i of these expressions = dimension i)
-    bool has_constant_extent = false;  // an RVar whose extent is a literal: no estimate was put in, so full unrolling is legal
+    int32_t pure_dim = -1;          // the dimension of the Func that a pure loop walks, -1 for RVars
+    BoundPair bounds;               // over the required region of the Func (loop i of these expressions = dimension i)
+    bool has_constant_extent =
+        false;  // an RVar whose extent is a literal: no estimate was put in, so full unrolling is legal
 };
 
 // The 40 classes of operations of Adams et al. 2019, §4.1, are declared in pipeline/op_classes.def.
 struct Stage {
     int32_t func = -1;
-    int32_t index = 0;                  // 0 = pure definition, i = update i-1
-    std::vector<LoopDim> loops;         // innermost first, as Halide orders them by default (RVars innermost, then pure)
-    std::vector<float> op_histogram;    // [40] operations a point, by class
-    std::vector<Edge> edges;            // in order of producer id
+    int32_t index = 0;                // 0 = pure definition, i = update i-1
+    std::vector<LoopDim> loops;       // innermost first, as Halide orders them by default (RVars innermost, then pure)
+    std::vector<float> op_histogram;  // [40] operations a point, by class
+    std::vector<Edge> edges;          // in order of producer id
     std::vector<Access> self_accesses;  // loads of its own Func by an update
     std::vector<Access> stores;         // the coordinates written (identity for a pure definition)
     int32_t narrowest_bytes = 4;        // of the types computed with: decides the native vector width
@@ -129,9 +131,9 @@ struct Stage {
     bool has_data_dependent_write = false;  // scatter: a left-hand side indexes a load
     bool is_undef = false;                  // the definition is `undef`: no code, leave it unscheduled
     bool is_extern = false;
-    bool is_associative = false;            // every value of the update proven associative (rfactor, atomic)
-    bool is_identity = false;               // a single load and nothing else
-    bool has_predicate = false;             // the RDom of the update carries a `where`
+    bool is_associative = false;  // every value of the update proven associative (rfactor, atomic)
+    bool is_identity = false;     // a single load and nothing else
+    bool has_predicate = false;   // the RDom of the update carries a `where`
 };
 
 struct Func {
@@ -141,11 +143,11 @@ struct Func {
     bool is_input = false;             // the wrapper of an ImageParam or Buffer: never scheduled
     bool is_output = false;
     bool is_extern = false;
-    bool is_boundary_condition = false;   // clamps or selects around a single load
-    std::vector<int32_t> stages;       // Stage ids, pure definition first; an input has none
-    std::vector<BoundPair> computed;   // [dimensions] region computed, over the region required (updates may need more)
-    std::vector<Interval> root_region; // [dimensions] region required of it when everything is computed at root
-    std::vector<Interval> estimate;    // [dimensions] for outputs and inputs, empty otherwise
+    bool is_boundary_condition = false;  // clamps or selects around a single load
+    std::vector<int32_t> stages;         // Stage ids, pure definition first; an input has none
+    std::vector<BoundPair> computed;  // [dimensions] region computed, over the region required (updates may need more)
+    std::vector<Interval> root_region;  // [dimensions] region required of it when everything is computed at root
+    std::vector<Interval> estimate;     // [dimensions] for outputs and inputs, empty otherwise
     int32_t dimensions() const { return static_cast<int32_t>(args.size()); }
     int32_t bytes_per_point() const {
         int32_t total = 0;
@@ -159,7 +161,7 @@ struct Func {
 // A scalar parameter that the algorithm uses, with the value that stood for it during extraction.
 struct ScalarParameter {
     std::string name;
-    std::string type;         // as Halide prints it: "int32", "float32"
+    std::string type;  // as Halide prints it: "int32", "float32"
     double estimate = 0;
     bool has_estimate = false;  // a parameter that no size depends on may have none
 };
@@ -170,11 +172,11 @@ struct ScalarParameter {
 struct PipelineDag {
     std::vector<Func> funcs;
     std::vector<Stage> stages;
-    std::vector<int32_t> outputs;      // Func ids, in the order of the pipeline's outputs
-    uint64_t algorithm_hash = 0;       // of the algorithm without schedule, stable across processes and `$n` suffixes
+    std::vector<int32_t> outputs;  // Func ids, in the order of the pipeline's outputs
+    uint64_t algorithm_hash = 0;   // of the algorithm without schedule, stable across processes and `$n` suffixes
     uint64_t estimates_hash = 0;
     std::vector<ScalarParameter> parameters;
-    int32_t real_func_count = 0;       // Funcs that `Pipeline::get_func` knows; ids from here on are images read directly
+    int32_t real_func_count = 0;  // Funcs that `Pipeline::get_func` knows; ids from here on are images read directly
 };
 
 inline constexpr int kOpClassCount = 40;

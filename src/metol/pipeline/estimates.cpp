@@ -1,4 +1,5 @@
-// Sizes and scalar values that stand for what is only known at run time: from the caller, the pipeline, or a bound buffer.
+// Sizes and scalar values that stand for what is only known at run time: from the caller, the pipeline, or a bound
+// buffer.
 #include <cctype>
 
 #include "halide_reader.hpp"
@@ -8,11 +9,11 @@ namespace {
 
 using Halide::Expr;
 
-[[noreturn]] void missing(const std::string &message) {
+[[noreturn]] void missing(const std::string& message) {
     throw PipelineError(PipelineError::Kind::MissingEstimate, message);
 }
 
-std::optional<int64_t> integer(const Expr &expr) {
+std::optional<int64_t> integer(const Expr& expr) {
     if (!expr.defined()) {
         return std::nullopt;
     }
@@ -24,7 +25,7 @@ std::optional<int64_t> integer(const Expr &expr) {
     return value ? std::optional<int64_t>(static_cast<int64_t>(*value)) : std::nullopt;
 }
 
-std::optional<double> number(const Expr &expr) {
+std::optional<double> number(const Expr& expr) {
     if (const auto value = integer(expr)) {
         return static_cast<double>(*value);
     }
@@ -35,7 +36,7 @@ std::optional<double> number(const Expr &expr) {
     return value ? std::optional<double>(*value) : std::nullopt;
 }
 
-std::optional<Interval> to_interval(const Expr &min, const Expr &extent) {
+std::optional<Interval> to_interval(const Expr& min, const Expr& extent) {
     const auto size = integer(extent);
     if (!size) {
         return std::nullopt;
@@ -45,15 +46,15 @@ std::optional<Interval> to_interval(const Expr &min, const Expr &extent) {
 }
 
 // What the parameter of a buffer says of one dimension: constraints bind, so they come before estimates.
-std::optional<Interval> from_parameter(const Halide::Parameter &param, int d) {
+std::optional<Interval> from_parameter(const Halide::Parameter& param, int d) {
     if (const auto found = to_interval(param.min_constraint(d), param.extent_constraint(d))) {
         return found;
     }
     return to_interval(param.min_constraint_estimate(d), param.extent_constraint_estimate(d));
 }
 
-std::optional<Interval> from_schedule(const hi::Function &func, int d) {
-    for (const hi::Bound &bound : func.schedule().estimates()) {
+std::optional<Interval> from_schedule(const hi::Function& func, int d) {
+    for (const hi::Bound& bound : func.schedule().estimates()) {
         if (bound.var == func.args()[static_cast<size_t>(d)]) {
             return to_interval(bound.min, bound.extent);
         }
@@ -62,19 +63,20 @@ std::optional<Interval> from_schedule(const hi::Function &func, int d) {
 }
 
 // "input.extent.1" of image "input" -> {"extent", 1}.
-std::optional<std::pair<std::string, size_t>> parse_size(const std::string &variable, const std::string &image) {
+std::optional<std::pair<std::string, size_t>> parse_size(const std::string& variable, const std::string& image) {
     if (variable.size() <= image.size() + 1 || variable.compare(0, image.size(), image) != 0) {
         return std::nullopt;
     }
     const std::string rest = variable.substr(image.size() + 1);
     const size_t dot = rest.find('.');
-    if (dot == std::string::npos || dot + 1 >= rest.size() || !std::isdigit(static_cast<unsigned char>(rest[dot + 1]))) {
+    if (dot == std::string::npos || dot + 1 >= rest.size() ||
+        !std::isdigit(static_cast<unsigned char>(rest[dot + 1]))) {
         return std::nullopt;
     }
     return std::pair(rest.substr(0, dot), static_cast<size_t>(std::stoul(rest.substr(dot + 1))));
 }
 
-std::optional<double> size_value(const std::string &field, size_t d, const std::vector<Interval> &shape) {
+std::optional<double> size_value(const std::string& field, size_t d, const std::vector<Interval>& shape) {
     if (d >= shape.size()) {
         return std::nullopt;
     }
@@ -96,7 +98,7 @@ std::optional<double> size_value(const std::string &field, size_t d, const std::
 
 }  // namespace
 
-std::string without_suffix(const std::string &name) {
+std::string without_suffix(const std::string& name) {
     std::string result;
     for (size_t i = 0; i < name.size(); i++) {
         if (name[i] == '$' && i + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[i + 1]))) {
@@ -110,8 +112,8 @@ std::string without_suffix(const std::string &name) {
     return result;
 }
 
-const std::vector<Interval> *Estimates::user_region(const std::string &name) const {
-    for (const std::string &key : {name, without_suffix(name)}) {
+const std::vector<Interval>* Estimates::user_region(const std::string& name) const {
+    for (const std::string& key : {name, without_suffix(name)}) {
         if (const auto it = user_.regions.find(key); it != user_.regions.end()) {
             return &it->second;
         }
@@ -119,16 +121,16 @@ const std::vector<Interval> *Estimates::user_region(const std::string &name) con
     return nullptr;
 }
 
-std::vector<Interval> Estimates::of_output(const hi::Function &func) {
+std::vector<Interval> Estimates::of_output(const hi::Function& func) {
     const std::string name = without_suffix(func.name());
-    const std::vector<Interval> *given = user_region(func.name());
+    const std::vector<Interval>* given = user_region(func.name());
     std::vector<Interval> shape;
     for (int d = 0; d < func.dimensions(); d++) {
         std::optional<Interval> found;
         if (given && static_cast<size_t>(d) < given->size()) {
             found = (*given)[static_cast<size_t>(d)];
         }
-        for (const Halide::Parameter &param : func.output_buffers()) {
+        for (const Halide::Parameter& param : func.output_buffers()) {
             found = found ? found : from_parameter(param, d);
         }
         found = found ? found : from_schedule(func, d);
@@ -139,18 +141,18 @@ std::vector<Interval> Estimates::of_output(const hi::Function &func) {
         }
         shape.push_back(*found);
     }
-    for (const Halide::Parameter &param : func.output_buffers()) {
+    for (const Halide::Parameter& param : func.output_buffers()) {
         shapes_[param.name()] = shape;
     }
     return shape;
 }
 
-std::vector<Interval> Estimates::of_input(const Halide::Parameter &param) {
+std::vector<Interval> Estimates::of_input(const Halide::Parameter& param) {
     if (const auto it = shapes_.find(param.name()); it != shapes_.end()) {
         return it->second;
     }
     const std::string name = without_suffix(param.name());
-    const std::vector<Interval> *given = user_region(param.name());
+    const std::vector<Interval>* given = user_region(param.name());
     std::vector<Interval> shape;
     for (int d = 0; d < param.dimensions(); d++) {
         std::optional<Interval> found;
@@ -172,7 +174,7 @@ std::vector<Interval> Estimates::of_input(const Halide::Parameter &param) {
     return shape;
 }
 
-std::vector<Interval> Estimates::of_image(const Halide::Buffer<> &image) {
+std::vector<Interval> Estimates::of_image(const Halide::Buffer<>& image) {
     std::vector<Interval> shape;
     for (int d = 0; d < image.dimensions(); d++) {
         shape.push_back({image.dim(d).min(), image.dim(d).max()});
@@ -180,13 +182,13 @@ std::vector<Interval> Estimates::of_image(const Halide::Buffer<> &image) {
     return shape;
 }
 
-std::optional<double> Estimates::scalar(const Halide::Parameter &param) {
+std::optional<double> Estimates::scalar(const Halide::Parameter& param) {
     const std::string name = without_suffix(param.name());
     if (const auto it = scalars_.find(name); it != scalars_.end()) {
         return it->second.has_estimate ? std::optional(it->second.estimate) : std::nullopt;
     }
     std::optional<double> value;
-    for (const std::string &key : {param.name(), name}) {
+    for (const std::string& key : {param.name(), name}) {
         if (const auto it = user_.scalars.find(key); !value && it != user_.scalars.end()) {
             value = it->second;
         }
@@ -202,7 +204,7 @@ std::optional<double> Estimates::scalar(const Halide::Parameter &param) {
     return value;
 }
 
-std::optional<double> Estimates::value(const hi::Variable &variable) {
+std::optional<double> Estimates::value(const hi::Variable& variable) {
     if (variable.param.defined() && !variable.param.is_buffer()) {
         return scalar(variable.param);
     }
@@ -222,7 +224,7 @@ std::optional<double> Estimates::value(const hi::Variable &variable) {
     return size ? size_value(size->first, size->second, shape) : std::nullopt;
 }
 
-void Estimates::require(const hi::Variable &variable) const {
+void Estimates::require(const hi::Variable& variable) const {
     if (!variable.param.defined() || variable.param.is_buffer()) {
         return;
     }
@@ -231,23 +233,26 @@ void Estimates::require(const hi::Variable &variable) const {
             ".set_estimate(...) or pass estimates={'" + name + "': ...}.");
 }
 
-void Estimates::check_all_used(const std::vector<std::string> &known_names) const {
-    std::set<std::string> known(known_names.begin(), known_names.end());
-    std::string list;
-    for (const std::string &name : known_names) {
+void Estimates::check_all_used(const std::vector<std::string>& known_names) const {
+    std::set<std::string> known;
+    for (const std::string& name : known_names) {
         known.insert(without_suffix(name));
-        list += (list.empty() ? "`" : ", `") + without_suffix(name) + "`";
     }
-    const auto check = [&](const std::string &name) {
+    std::string list;
+    for (const std::string& name : known) {
+        list += (list.empty() ? "`" : ", `") + name + "`";
+    }
+    known.insert(known_names.begin(), known_names.end());
+    const auto check = [&](const std::string& name) {
         if (!known.count(name)) {
-            missing("The estimates name `" + name + "`, which is no output, input or parameter of the pipeline; it has " +
-                    list + ".");
+            missing("The estimates name `" + name +
+                    "`, which is no output, input or parameter of the pipeline; it has " + list + ".");
         }
     };
-    for (const auto &[name, region] : user_.regions) {
+    for (const auto& [name, region] : user_.regions) {
         check(name);
     }
-    for (const auto &[name, scalar] : user_.scalars) {
+    for (const auto& [name, scalar] : user_.scalars) {
         check(name);
     }
 }

@@ -10,8 +10,10 @@ namespace {
 // Larger numbers are no derivative that a schedule could exploit; they are treated as unknown.
 constexpr int64_t kMaxRational = int64_t{1} << 30;
 constexpr int64_t kMaxDenominator = 4096;
+// x % 2 selects a phase: unrolled by so few, it is a constant, so that `x/2 + x%2` moves like x/2.
+constexpr int64_t kMaxPhases = 8;
 
-bool normalise(Rational &r) {
+bool normalise(Rational& r) {
     const int64_t divisor = std::gcd(r.numerator, r.denominator);
     if (divisor > 1) {
         r.numerator /= divisor;
@@ -36,7 +38,8 @@ Rational to_rational(double value) {
             break;
         }
         h0 = h1, h1 = h2, k0 = k1, k1 = k2;
-        if (rest - whole < 1e-9 || std::abs(static_cast<double>(h1) / static_cast<double>(k1) - std::abs(value)) < 1e-9) {
+        if (rest - whole < 1e-9 ||
+            std::abs(static_cast<double>(h1) / static_cast<double>(k1) - std::abs(value)) < 1e-9) {
             break;
         }
         rest = 1 / (rest - whole);
@@ -51,22 +54,22 @@ LinearForm zero_form(int32_t loops) {
     return form;
 }
 
-void lose_offset(LinearForm &form) {
+void lose_offset(LinearForm& form) {
     form.offset = {};
     form.has_offset = false;
 }
 
-void lose_loop(LinearForm &form, size_t loop) {
+void lose_loop(LinearForm& form, size_t loop) {
     form.coefficients[loop] = {};
     form.is_known[loop] = 0;
 }
 
-bool moves_with(const LinearForm &form, size_t loop) {
+bool moves_with(const LinearForm& form, size_t loop) {
     return !form.is_known[loop] || !form.coefficients[loop].is_zero();
 }
 
 LinearForm scale(LinearForm form, Rational by) {
-    const auto multiply = [&](Rational &r) {
+    const auto multiply = [&](Rational& r) {
         r.numerator *= by.numerator;
         r.denominator *= by.denominator;
         return normalise(r);
@@ -82,8 +85,8 @@ LinearForm scale(LinearForm form, Rational by) {
     return form;
 }
 
-LinearForm add(LinearForm a, const LinearForm &b, int64_t sign) {
-    const auto sum = [&](Rational &x, const Rational &y) {
+LinearForm add(LinearForm a, const LinearForm& b, int64_t sign) {
+    const auto sum = [&](Rational& x, const Rational& y) {
         x.numerator = x.numerator * y.denominator + sign * y.numerator * x.denominator;
         x.denominator *= y.denominator;
         return normalise(x);
@@ -100,7 +103,7 @@ LinearForm add(LinearForm a, const LinearForm &b, int64_t sign) {
 }
 
 // Nothing is known of loops that either moves with.
-LinearForm lose_dependence(LinearForm a, const LinearForm &b) {
+LinearForm lose_dependence(LinearForm a, const LinearForm& b) {
     for (size_t i = 0; i < a.coefficients.size(); i++) {
         if (moves_with(a, i) || moves_with(b, i)) {
             lose_loop(a, i);
@@ -110,8 +113,17 @@ LinearForm lose_dependence(LinearForm a, const LinearForm &b) {
     return a;
 }
 
+bool has_whole_coefficients(const LinearForm& form) {
+    for (size_t i = 0; i < form.coefficients.size(); i++) {
+        if (!form.is_known[i] || form.coefficients[i].denominator != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // min(a, b), max(a, b): a bound that does not move with a loop is looked through, as in a clamp.
-LinearForm look_through_extremum(LinearForm a, const LinearForm &b) {
+LinearForm look_through_extremum(LinearForm a, const LinearForm& b) {
     if (a.is_invariant() && !b.is_invariant()) {
         return look_through_extremum(b, a);
     }
@@ -133,7 +145,11 @@ LinearForm look_through_extremum(LinearForm a, const LinearForm &b) {
     return a;
 }
 
-LinearForm look_through_select(LinearForm a, const LinearForm &b) {
+// A boundary condition tags the branch of its steady state; without a tag, only what both branches agree on is known.
+LinearForm look_through_select(LinearForm a, const LinearForm& b) {
+    if (a.is_likely != b.is_likely) {
+        return a.is_likely ? a : b;
+    }
     for (size_t i = 0; i < a.coefficients.size(); i++) {
         if (!(a.is_known[i] && b.is_known[i] && a.coefficients[i] == b.coefficients[i])) {
             lose_loop(a, i);
@@ -145,11 +161,11 @@ LinearForm look_through_select(LinearForm a, const LinearForm &b) {
     return a;
 }
 
-bool is_transparent(const std::string &name) {
-    static constexpr const char *names[] = {"floor_f32", "floor_f64", "floor_f16", "ceil_f32", "ceil_f64",  "ceil_f16",
-                                            "trunc_f32", "trunc_f64", "trunc_f16", "round",    "round_f32", "round_f64",
-                                            "round_f16", "saturating_cast"};
-    for (const char *other : names) {
+bool is_transparent(const std::string& name) {
+    static constexpr const char* names[] = {"floor_f32", "floor_f64", "floor_f16", "ceil_f32",       "ceil_f64",
+                                            "ceil_f16",  "trunc_f32", "trunc_f64", "trunc_f16",      "round",
+                                            "round_f32", "round_f64", "round_f16", "saturating_cast"};
+    for (const char* other : names) {
         if (name == other) {
             return true;
         }
@@ -158,14 +174,15 @@ bool is_transparent(const std::string &name) {
 }
 
 template <typename T>
-void append_bytes(std::string &text, const T &value) {
-    text.append(reinterpret_cast<const char *>(&value), sizeof(value));
+void append_bytes(std::string& text, const T& value) {
+    text.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-std::string key_of(const ExprNode &node) {
+std::string key_of(const ExprNode& node) {
     std::string key;
     append_bytes(key, node.kind);
     append_bytes(key, node.is_float);
+    append_bytes(key, node.is_unsigned);
     append_bytes(key, node.bits);
     append_bytes(key, node.loop);
     append_bytes(key, node.producer);
@@ -182,7 +199,9 @@ std::string key_of(const ExprNode &node) {
 
 }  // namespace
 
-bool LinearForm::is_constant() const { return has_offset && is_invariant(); }
+bool LinearForm::is_constant() const {
+    return has_offset && is_invariant();
+}
 
 bool LinearForm::is_invariant() const {
     for (size_t i = 0; i < coefficients.size(); i++) {
@@ -204,7 +223,7 @@ int32_t ExprGraph::intern(ExprNode node) {
     return it->second;
 }
 
-const LinearForm &ExprGraph::linear(int32_t id) const {
+const LinearForm& ExprGraph::linear(int32_t id) const {
     if (const auto it = forms_.find(id); it != forms_.end()) {
         return it->second;
     }
@@ -212,19 +231,38 @@ const LinearForm &ExprGraph::linear(int32_t id) const {
     return forms_.emplace(id, std::move(form)).first->second;
 }
 
-LinearForm ExprGraph::derive(const ExprNode &node) const {
+// A shift by a literal multiplies by this.
+std::optional<Rational> ExprGraph::shift_factor(const ExprNode &node) const {
+    const bool is_left = node.name == "shift_left";
+    if (!is_left && node.name != "shift_right") {
+        return std::nullopt;
+    }
+    const Rational amount = linear(node.args[1]).offset;
+    if (!linear(node.args[1]).is_constant() || amount.denominator != 1 || std::abs(amount.numerator) > 16) {
+        return std::nullopt;
+    }
+    const int64_t power = int64_t{1} << std::abs(amount.numerator);
+    return is_left == (amount.numerator >= 0) ? Rational{power, 1} : Rational{1, power};
+}
+
+LinearForm ExprGraph::derive(const ExprNode& node) const {
     LinearForm form = zero_form(loop_count_);
-    const auto arg = [&](size_t i) -> const LinearForm & { return linear(node.args[i]); };
+    const auto arg = [&](size_t i) -> const LinearForm& { return linear(node.args[i]); };
     switch (node.kind) {
         case ExprKind::Literal:
         case ExprKind::Parameter:
             form.has_offset = node.has_value;
             form.offset = node.has_value ? to_rational(node.value) : Rational{};
             return form;
-        case ExprKind::LoopVariable: form.coefficients[static_cast<size_t>(node.loop)] = {1, 1}; return form;
-        case ExprKind::Cast: return arg(0);
-        case ExprKind::Add: return add(arg(0), arg(1), 1);
-        case ExprKind::Sub: return add(arg(0), arg(1), -1);
+        case ExprKind::LoopVariable:
+            form.coefficients[static_cast<size_t>(node.loop)] = {1, 1};
+            return form;
+        case ExprKind::Cast:
+            return arg(0);
+        case ExprKind::Add:
+            return add(arg(0), arg(1), 1);
+        case ExprKind::Sub:
+            return add(arg(0), arg(1), -1);
         case ExprKind::Mul:
             if (arg(1).is_constant()) {
                 return scale(arg(0), arg(1).offset);
@@ -240,15 +278,33 @@ LinearForm ExprGraph::derive(const ExprNode &node) const {
             }
             return lose_dependence(arg(0), arg(1));
         case ExprKind::Min:
-        case ExprKind::Max: return look_through_extremum(arg(0), arg(1));
-        case ExprKind::Select: return look_through_select(arg(1), arg(2));
+        case ExprKind::Max:
+            return look_through_extremum(arg(0), arg(1));
+        case ExprKind::Likely:
+            form = arg(0);
+            form.is_likely = true;
+            return form;
+        case ExprKind::Mod:
+            form = lose_dependence(arg(0), arg(1));
+            if (arg(1).is_constant() && arg(1).offset.denominator == 1 &&
+                std::abs(arg(1).offset.numerator) <= kMaxPhases && has_whole_coefficients(arg(0))) {
+                form = zero_form(loop_count_);
+                form.has_offset = false;
+            }
+            return form;
+        case ExprKind::Select:
+            return look_through_select(arg(1), arg(2));
         case ExprKind::Extern:
         case ExprKind::Intrinsic:
             if (is_transparent(node.name)) {
                 return arg(0);
             }
+            if (const auto factor = shift_factor(node)) {
+                return scale(arg(0), *factor);
+            }
             break;
-        default: break;
+        default:
+            break;
     }
     for (size_t i = 0; i < node.args.size(); i++) {
         form = lose_dependence(form, arg(i));

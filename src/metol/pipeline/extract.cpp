@@ -1,7 +1,7 @@
 // Reads a Halide pipeline into a PipelineDag.
 //
-// Enters: a Python object holding a Halide Pipeline or Func. Leaves: the DAG, or a PipelineError that names what is missing.
-// Works Stage by Stage and never inlines a Func, so its time is linear in the size of the algorithm.
+// Enters: a Python object holding a Halide Pipeline or Func. Leaves: the DAG, or a PipelineError that names what is
+// missing. Works Stage by Stage and never inlines a Func, so its time is linear in the size of the algorithm.
 #include "extract.hpp"
 
 #include <algorithm>
@@ -21,20 +21,20 @@ using Region = std::vector<BoundRefPair>;
 // One Func of Halide's order.
 struct Source {
     hi::Function function;
-    const Call *image = nullptr;  // the read that an input's wrapper makes
+    const Call* image = nullptr;  // the read that an input's wrapper makes
 };
 
 // The wrapper that Halide makes for an ImageParam or a generator's input: `inp_im(_0, _1) = inp(_0, _1)`.
-const Call *image_of_wrapper(const hi::Function &function) {
+const Call* image_of_wrapper(const hi::Function& function) {
     if (!function.has_pure_definition() || function.has_update_definition() || function.has_extern_definition()) {
         return nullptr;
     }
-    const Call *call = function.is_wrapper();
+    const Call* call = function.is_wrapper();
     const bool is_image = call && call->call_type == Call::Image && call->param.defined();
     return is_image && without_suffix(function.name()) == without_suffix(call->name) + "_im" ? call : nullptr;
 }
 
-void check_defined(const hi::Function &function) {
+void check_defined(const hi::Function& function) {
     const std::string name = without_suffix(function.name());
     if (!function.has_pure_definition() && !function.has_extern_definition()) {
         throw PipelineError(PipelineError::Kind::Undefined,
@@ -42,7 +42,8 @@ void check_defined(const hi::Function &function) {
     }
     if (function.has_extern_definition()) {
         throw PipelineError(PipelineError::Kind::Extraction,
-                            "Func `" + name + "` is defined by the external function `" + function.extern_function_name() +
+                            "Func `" + name + "` is defined by the external function `" +
+                                function.extern_function_name() +
                                 "`, and Metol cannot schedule around extern stages yet; split the pipeline there.");
     }
 }
@@ -51,16 +52,16 @@ void check_defined(const hi::Function &function) {
 class ImageFinder : public hi::IRGraphVisitor {
   public:
     using hi::IRGraphVisitor::visit;
-    void visit(const Call *op) override {
+    void visit(const Call* op) override {
         if (op->call_type == Call::Image) {
             images.emplace(op->name, op);
         }
         hi::IRGraphVisitor::visit(op);
     }
-    std::map<std::string, const Call *> images;
+    std::map<std::string, const Call*> images;
 };
 
-uint64_t hash_bytes(const std::string &bytes, uint64_t hash = 0xcbf29ce484222325u) {
+uint64_t hash_bytes(const std::string& bytes, uint64_t hash = 0xcbf29ce484222325u) {
     for (const char byte : bytes) {  // FNV-1a
         hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3u;
     }
@@ -72,11 +73,11 @@ uint64_t hash_bytes(const std::string &bytes, uint64_t hash = 0xcbf29ce484222325
 
 class Extraction {
   public:
-    Extraction(const Halide::Pipeline &pipeline, const UserEstimates &user)
+    Extraction(const Halide::Pipeline& pipeline, const UserEstimates& user)
         : outputs_(outputs_of(pipeline)), estimates_(user), dag_(std::make_shared<PipelineDag>()) {}
 
     std::shared_ptr<PipelineDag> run() {
-        for (const hi::Function &output : outputs_) {
+        for (const hi::Function& output : outputs_) {
             check_defined(output);
         }
         env_ = hi::build_environment(outputs_);
@@ -98,21 +99,22 @@ class Extraction {
 
   private:
     void list_funcs() {
-        for (const std::string &name : order_) {
-            const hi::Function &function = env_.at(name);
+        for (const std::string& name : order_) {
+            const hi::Function& function = env_.at(name);
             check_defined(function);
             const auto id = static_cast<int32_t>(dag_->funcs.size());
             Func func;
             func.name = name;
             func.args = function.args();
-            for (const Halide::Type &type : function.output_types()) {
+            for (const Halide::Type& type : function.output_types()) {
                 func.value_bytes.push_back(type.bytes());
             }
-            const Call *image = image_of_wrapper(function);
+            const Call* image = image_of_wrapper(function);
             func.is_input = image != nullptr;
             if (image) {
                 func.estimate = estimates_.of_input(image->param);
                 ids_.add(image->name, id);
+                ids_.show_as(name, image->name);
                 input_names_.push_back(image->name);
             }
             func.computed = finish(identity(func.dimensions()), name);
@@ -125,10 +127,10 @@ class Extraction {
 
     void list_images() {
         ImageFinder finder;
-        for (const Source &source : sources_) {
+        for (const Source& source : sources_) {
             source.function.accept(&finder);
         }
-        for (const auto &[name, call] : finder.images) {
+        for (const auto& [name, call] : finder.images) {
             input_names_.push_back(name);
             if (ids_.find(name)) {
                 continue;
@@ -148,9 +150,9 @@ class Extraction {
     }
 
     void mark_outputs() {
-        for (const hi::Function &output : outputs_) {
+        for (const hi::Function& output : outputs_) {
             const int32_t id = *ids_.find(output.name());
-            Func &func = dag_->funcs[static_cast<size_t>(id)];
+            Func& func = dag_->funcs[static_cast<size_t>(id)];
             func.is_output = true;
             func.estimate = estimates_.of_output(output);
             dag_->outputs.push_back(id);
@@ -161,21 +163,21 @@ class Extraction {
         class ParameterFinder : public hi::IRGraphVisitor {
           public:
             using hi::IRGraphVisitor::visit;
-            void visit(const hi::Variable *op) override {
+            void visit(const hi::Variable* op) override {
                 if (op->param.defined() && !op->param.is_buffer()) {
                     variables.insert({op->name, op});
                 }
             }
-            std::map<std::string, const hi::Variable *> variables;
+            std::map<std::string, const hi::Variable*> variables;
         } finder;
-        for (const Source &source : sources_) {
+        for (const Source& source : sources_) {
             source.function.accept(&finder);
         }
         std::vector<std::string> names = input_names_;
-        for (const hi::Function &output : outputs_) {
+        for (const hi::Function& output : outputs_) {
             names.push_back(output.name());
         }
-        for (const auto &[name, variable] : finder.variables) {
+        for (const auto& [name, variable] : finder.variables) {
             names.push_back(name);
             estimates_.value(*variable);
         }
@@ -190,7 +192,7 @@ class Extraction {
         return region;
     }
 
-    static Region unite(Region a, const Region &b) {
+    static Region unite(Region a, const Region& b) {
         for (size_t d = 0; d < std::min(a.size(), b.size()); d++) {
             a[d].min = bound_apply(BoundOp::Min, {a[d].min, b[d].min});
             a[d].max = bound_apply(BoundOp::Max, {a[d].max, b[d].max});
@@ -198,15 +200,15 @@ class Extraction {
         return a;
     }
 
-    static Region substitute(const Region &region, const Region &loops) {
+    static Region substitute(const Region& region, const Region& loops) {
         Region result;
-        for (const BoundRefPair &bounds : region) {
+        for (const BoundRefPair& bounds : region) {
             result.push_back({bound_substitute(bounds.min, loops), bound_substitute(bounds.max, loops)});
         }
         return result;
     }
 
-    static BoundPair finish(const BoundRefPair &bounds, const std::string &what) {
+    static BoundPair finish(const BoundRefPair& bounds, const std::string& what) {
         auto min = finish_bound(bounds.min), max = finish_bound(bounds.max);
         if (!min || !max) {
             throw PipelineError(PipelineError::Kind::Extraction,
@@ -215,7 +217,7 @@ class Extraction {
         return {std::move(*min), std::move(*max)};
     }
 
-    static std::vector<BoundPair> finish(const Region &region, const std::string &name) {
+    static std::vector<BoundPair> finish(const Region& region, const std::string& name) {
         std::vector<BoundPair> result;
         for (size_t d = 0; d < region.size(); d++) {
             result.push_back(finish(region[d], "Func `" + name + "` in dimension " + std::to_string(d)));
@@ -225,20 +227,20 @@ class Extraction {
 
     // What one definition needs and writes, over its own loops.
     struct StageRegions {
-        Region self_read;            // empty if it reads nothing of its own Func
+        Region self_read;  // empty if it reads nothing of its own Func
         Region written;
-        Region reduction;            // intervals of the RVars, in the order of the loops
+        Region reduction;  // intervals of the RVars, in the order of the loops
     };
 
-    static std::string describe(const hi::Function &function, int32_t index) {
+    static std::string describe(const hi::Function& function, int32_t index) {
         const std::string name = "Func `" + without_suffix(function.name()) + "`";
         return index == 0 ? name : "Update " + std::to_string(index - 1) + " of " + name;
     }
 
     // RVars innermost, then the pure Vars that the left-hand side keeps, as Halide orders an unscheduled definition.
-    static std::vector<LoopDim> list_loops(const hi::Function &function, const hi::Definition &definition) {
+    static std::vector<LoopDim> list_loops(const hi::Function& function, const hi::Definition& definition) {
         std::vector<LoopDim> loops;
-        for (const hi::ReductionVariable &rvar : definition.schedule().rvars()) {
+        for (const hi::ReductionVariable& rvar : definition.schedule().rvars()) {
             LoopDim loop;
             loop.name = rvar.var;
             loop.is_reduction = true;
@@ -246,7 +248,7 @@ class Extraction {
             loop.has_constant_extent = hi::is_const(hi::simplify(rvar.extent));
             loops.push_back(loop);
         }
-        for (const std::string &arg : pure_args(function, definition)) {
+        for (const std::string& arg : pure_args(function, definition)) {
             LoopDim loop;
             loop.name = arg;
             loop.pure_dim = static_cast<int32_t>(std::find(function.args().begin(), function.args().end(), arg) -
@@ -257,11 +259,11 @@ class Extraction {
     }
 
     void read_func(int32_t id) {
-        const hi::Function &function = sources_[static_cast<size_t>(id)].function;
+        const hi::Function& function = sources_[static_cast<size_t>(id)].function;
         const auto stage_count = static_cast<int32_t>(function.updates().size()) + 1;
         const auto first = static_cast<int32_t>(dag_->stages.size());
         signature_ += "func " + std::to_string(function.dimensions());
-        for (const Halide::Type &type : function.output_types()) {
+        for (const Halide::Type& type : function.output_types()) {
             signature_ += " " + std::to_string(type.code()) + ":" + std::to_string(type.bits());
         }
         std::vector<StageRegions> regions;
@@ -272,8 +274,8 @@ class Extraction {
         // What a Stage computes must cover what later Stages read of it: from the last Stage to the first.
         Region computed = identity(function.dimensions()), written;
         for (int32_t index = stage_count; index-- > 0;) {
-            Stage &stage = dag_->stages[static_cast<size_t>(first + index)];
-            const StageRegions &own = regions[static_cast<size_t>(index)];
+            Stage& stage = dag_->stages[static_cast<size_t>(first + index)];
+            const StageRegions& own = regions[static_cast<size_t>(index)];
             const Region loops = bound_loops(stage, computed, own.reduction);
             for (size_t i = 0; i < loops.size(); i++) {
                 stage.loops[i].bounds = finish(loops[i], describe(function, index));
@@ -285,7 +287,7 @@ class Extraction {
         dag_->funcs[static_cast<size_t>(id)].computed = finish(unite(computed, written), function.name());
     }
 
-    static Region bound_loops(const Stage &stage, const Region &computed, const Region &reduction) {
+    static Region bound_loops(const Stage& stage, const Region& computed, const Region& reduction) {
         Region loops;
         for (size_t i = 0; i < stage.loops.size(); i++) {
             const int32_t d = stage.loops[i].pure_dim;
@@ -294,24 +296,26 @@ class Extraction {
         return loops;
     }
 
-    Stage read_stage(int32_t id, int32_t index, std::vector<StageRegions> &regions) {
-        const hi::Function &function = sources_[static_cast<size_t>(id)].function;
-        const hi::Definition &definition = index == 0 ? function.definition() : function.update(index - 1);
+    Stage read_stage(int32_t id, int32_t index, std::vector<StageRegions>& regions) {
+        const hi::Function& function = sources_[static_cast<size_t>(id)].function;
+        const hi::Definition& definition = index == 0 ? function.definition() : function.update(index - 1);
         Stage stage;
         stage.func = id;
         stage.index = index;
         stage.loops = list_loops(function, definition);
         std::vector<std::string> names;
-        for (const LoopDim &loop : stage.loops) {
+        for (const LoopDim& loop : stage.loops) {
             names.push_back(loop.name);
         }
         ExprGraph graph(static_cast<int32_t>(names.size()));
         ExprReader reader(graph, names, ids_, estimates_);
         read_expressions(definition, graph, reader, stage);
         if (index == 0) {
-            dag_->funcs[static_cast<size_t>(id)].is_boundary_condition = is_pure_boundary(function, definition, reader, graph);
+            dag_->funcs[static_cast<size_t>(id)].is_boundary_condition =
+                is_pure_boundary(function, definition, reader, graph);
         } else {
-            const hi::AssociativeOp proof = hi::prove_associativity(function.name(), definition.args(), definition.values());
+            const hi::AssociativeOp proof =
+                hi::prove_associativity(function.name(), definition.args(), definition.values());
             stage.is_associative = proof.associative() && proof.commutative();
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
@@ -319,24 +323,24 @@ class Extraction {
         return stage;
     }
 
-    static bool is_pure_boundary(const hi::Function &function, const hi::Definition &definition, ExprReader &reader,
-                                 const ExprGraph &graph) {
+    static bool is_pure_boundary(const hi::Function& function, const hi::Definition& definition, ExprReader& reader,
+                                 const ExprGraph& graph) {
         std::vector<int32_t> values;
-        for (const Expr &value : definition.values()) {
+        for (const Expr& value : definition.values()) {
             values.push_back(reader.read(value));
         }
         return !function.has_update_definition() && is_boundary_condition(graph, values);
     }
 
-    void read_expressions(const hi::Definition &definition, ExprGraph &graph, ExprReader &reader, Stage &stage) {
+    void read_expressions(const hi::Definition& definition, ExprGraph& graph, ExprReader& reader, Stage& stage) {
         StageRoots roots;
-        for (const Expr &arg : definition.args()) {
+        for (const Expr& arg : definition.args()) {
             roots.coordinates.push_back(reader.read(arg));
         }
-        for (const Expr &value : definition.values()) {
+        for (const Expr& value : definition.values()) {
             roots.values.push_back(reader.read(value));
         }
-        for (const Expr &condition : definition.split_predicate()) {
+        for (const Expr& condition : definition.split_predicate()) {
             roots.conditions.push_back(reader.read(condition));
         }
         stage.has_predicate = !roots.conditions.empty();
@@ -346,14 +350,14 @@ class Extraction {
         const std::vector<Expr> conditions = definition.split_predicate();
         exprs.insert(exprs.end(), conditions.begin(), conditions.end());
         const std::map<int32_t, int64_t> calls = reader.count_calls(exprs);
-        for (Edge &edge : stage.edges) {
+        for (Edge& edge : stage.edges) {
             edge.calls = static_cast<int32_t>(calls.at(edge.producer));
         }
         signature_ += "\nstage " + std::to_string(stage.loops.size());
-        for (const hi::ReductionVariable &rvar : definition.schedule().rvars()) {
+        for (const hi::ReductionVariable& rvar : definition.schedule().rvars()) {
             signature_ += " r" + std::to_string(reader.read(rvar.min)) + "+" + std::to_string(reader.read(rvar.extent));
         }
-        for (const auto *group : {&roots.coordinates, &roots.values, &roots.conditions}) {
+        for (const auto* group : {&roots.coordinates, &roots.values, &roots.conditions}) {
             signature_ += " |";
             for (int32_t root : *group) {
                 signature_ += " " + std::to_string(root);
@@ -362,10 +366,10 @@ class Extraction {
         signature_ += "\n" + graph.signature();
     }
 
-    StageRegions read_regions(const hi::Definition &definition, RegionReader &reader, Stage &stage) {
+    StageRegions read_regions(const hi::Definition& definition, RegionReader& reader, Stage& stage) {
         StageRegions result;
         std::vector<Expr> unguarded, guarded = definition.values();
-        for (const hi::ReductionVariable &rvar : definition.schedule().rvars()) {
+        for (const hi::ReductionVariable& rvar : definition.schedule().rvars()) {
             const std::string what = "has an RVar `" + rvar.var + "`";
             result.reduction.push_back(
                 {reader.range(rvar.min, what).min, reader.range(rvar.min + rvar.extent - 1, what).max});
@@ -377,19 +381,19 @@ class Extraction {
             result.written.push_back(reader.range(definition.args()[d], what));
             guarded.push_back(definition.args()[d]);
         }
-        for (const Expr &condition : definition.split_predicate()) {
+        for (const Expr& condition : definition.split_predicate()) {
             unguarded.push_back(condition);
         }
         std::map<int32_t, Region> read = reader.regions(guarded, definition.predicate());
-        for (const auto &[producer, region] : reader.regions(unguarded, {})) {
+        for (const auto& [producer, region] : reader.regions(unguarded, {})) {
             const auto [it, is_new] = read.emplace(producer, region);
             it->second = is_new ? it->second : unite(it->second, region);
         }
         if (const auto it = read.find(stage.func); it != read.end()) {
             result.self_read = it->second;
         }
-        for (Edge &edge : stage.edges) {
-            const Func &producer = dag_->funcs[static_cast<size_t>(edge.producer)];
+        for (Edge& edge : stage.edges) {
+            const Func& producer = dag_->funcs[static_cast<size_t>(edge.producer)];
             Region region = read[edge.producer];
             if (region.size() != producer.args.size()) {
                 region = reader.region_of_calls(guarded, producer.name);  // Halide found that the call is never made
@@ -404,20 +408,21 @@ class Extraction {
         for (int32_t output : dag_->outputs) {
             signature_ += " " + std::to_string(output);
         }
-        for (const Func &func : dag_->funcs) {
+        for (const Func& func : dag_->funcs) {
             if (func.is_input) {
-                signature_ += "\ninput " + std::to_string(func.dimensions()) + " " + std::to_string(func.value_bytes[0]);
+                signature_ +=
+                    "\ninput " + std::to_string(func.dimensions()) + " " + std::to_string(func.value_bytes[0]);
             }
         }
         dag_->algorithm_hash = hash_bytes(signature_);
         std::string text;
-        for (const Func &func : dag_->funcs) {
-            for (const Interval &interval : func.estimate) {
+        for (const Func& func : dag_->funcs) {
+            for (const Interval& interval : func.estimate) {
                 text += std::to_string(interval.min) + ":" + std::to_string(interval.max) + " ";
             }
             text += "\n";
         }
-        for (const auto &[name, scalar] : estimates_.scalars()) {
+        for (const auto& [name, scalar] : estimates_.scalars()) {
             dag_->parameters.push_back(scalar);
             text += name + "=" + std::to_string(std::bit_cast<uint64_t>(scalar.estimate)) + "\n";
         }
@@ -429,16 +434,16 @@ class Extraction {
     std::shared_ptr<PipelineDag> dag_;
     std::map<std::string, hi::Function> env_;
     std::vector<std::string> order_;
-    std::vector<Source> sources_;   // [real Funcs]
+    std::vector<Source> sources_;  // [real Funcs]
     std::vector<std::string> input_names_;
     FuncIds ids_;
     hi::FuncValueBounds value_bounds_;
-    std::string signature_;         // of the algorithm, to be hashed
+    std::string signature_;  // of the algorithm, to be hashed
 };
 
 }  // namespace
 
-std::shared_ptr<PipelineDag> extract(PyObject *pipeline, const UserEstimates &estimates, const std::string &target) {
+std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target) {
     if (!target.empty() && !Halide::Target::validate_target_string(target)) {
         throw PipelineError(PipelineError::Kind::UnsupportedTarget,
                             "`" + target + "` is no Halide target; write for example host, or x86-64-linux-avx2.");

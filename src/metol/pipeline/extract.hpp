@@ -1,7 +1,7 @@
 // Reads a Halide pipeline into a PipelineDag, and takes the schedule off one. No Halide type appears here.
 //
-// Enters: the Python object that holds an hl.Pipeline or hl.Func, and estimates that it lacks. Leaves: a PipelineDag. Nothing is
-// ever lowered: an unscheduled pipeline inlines everything, which may need unbounded time.
+// Enters: the Python object that holds an hl.Pipeline or hl.Func, and estimates that it lacks. Leaves: a PipelineDag.
+// Nothing is ever lowered: an unscheduled pipeline inlines everything, which may need unbounded time.
 #pragma once
 
 #include <map>
@@ -16,7 +16,8 @@ typedef struct _object PyObject;
 
 namespace metol {
 
-// Estimates given from outside, by name of an output Func, an input or a scalar parameter, with or without its `$n` suffix.
+// Estimates given from outside, by name of an output Func, an input or a scalar parameter, with or without its `$n`
+// suffix.
 struct UserEstimates {
     std::map<std::string, std::vector<Interval>> regions;
     std::map<std::string, double> scalars;
@@ -26,7 +27,7 @@ struct UserEstimates {
 class PipelineError : public std::runtime_error {
   public:
     enum class Kind { Undefined, MissingEstimate, Extraction, UnsupportedTarget };
-    PipelineError(Kind kind, const std::string &message) : std::runtime_error(message), kind_(kind) {}
+    PipelineError(Kind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
     Kind kind() const { return kind_; }
 
   private:
@@ -34,12 +35,12 @@ class PipelineError : public std::runtime_error {
 };
 
 // `target` is checked only for being a target; it may be empty. Throws PipelineError.
-std::shared_ptr<PipelineDag> extract(PyObject *pipeline, const UserEstimates &estimates, const std::string &target);
+std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target);
 
 // Takes every directive off every Func that the pipeline reaches, in place. What `rfactor` made cannot be undone.
-void strip_schedules(PyObject *pipeline);
+void strip_schedules(PyObject* pipeline);
 
 // Names of the Funcs in the order of Halide's `Pipeline::get_func`.
-std::vector<std::string> func_names(PyObject *pipeline);
+std::vector<std::string> func_names(PyObject* pipeline);
 
 }  // namespace metol

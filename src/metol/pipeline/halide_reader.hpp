@@ -22,116 +22,126 @@ namespace metol {
 namespace hi = Halide::Internal;
 
 // "f$3" -> "f", "inp_im$1" -> "inp_im".
-std::string without_suffix(const std::string &name);
+std::string without_suffix(const std::string& name);
 
 // The pipeline inside a Python object. Throws PipelineError for anything else.
-Halide::Pipeline to_pipeline(PyObject *object);
-std::vector<hi::Function> outputs_of(const Halide::Pipeline &pipeline);
+Halide::Pipeline to_pipeline(PyObject* object);
+std::vector<hi::Function> outputs_of(const Halide::Pipeline& pipeline);
 
 // The pure Vars that the left-hand side of a definition keeps, in storage order.
-std::vector<std::string> pure_args(const hi::Function &function, const hi::Definition &definition);
+std::vector<std::string> pure_args(const hi::Function& function, const hi::Definition& definition);
 
 // Runs `work` and gives what Halide throws the name of an error of ours.
 template <typename Work>
-auto translate_halide_errors(const Work &work) {
+auto translate_halide_errors(const Work& work) {
     try {
         return work();
-    } catch (const Halide::Error &error) {
-        throw PipelineError(PipelineError::Kind::Extraction, std::string("Halide refuses the pipeline: ") + error.what());
+    } catch (const Halide::Error& error) {
+        throw PipelineError(PipelineError::Kind::Extraction,
+                            std::string("Halide refuses the pipeline: ") + error.what());
     }
 }
 
 // Sizes and scalars that stand for what is only known when the pipeline runs.
 class Estimates {
   public:
-    explicit Estimates(const UserEstimates &user) : user_(user) {}
+    explicit Estimates(const UserEstimates& user) : user_(user) {}
 
     // Throw PipelineError(MissingEstimate) naming the dimension that lacks one.
-    std::vector<Interval> of_output(const hi::Function &func);
-    std::vector<Interval> of_input(const Halide::Parameter &param);
-    static std::vector<Interval> of_image(const Halide::Buffer<> &image);
+    std::vector<Interval> of_output(const hi::Function& func);
+    std::vector<Interval> of_input(const Halide::Parameter& param);
+    static std::vector<Interval> of_image(const Halide::Buffer<>& image);
 
-    // The value of a scalar parameter, or of the size of an image; nothing if it is no such variable or has no estimate.
-    std::optional<double> value(const hi::Variable &variable);
+    // The value of a scalar parameter, or of the size of an image; nothing if it is no such variable or has no
+    // estimate.
+    std::optional<double> value(const hi::Variable& variable);
 
     // Throws PipelineError(MissingEstimate) if `variable` is a parameter without an estimate.
-    void require(const hi::Variable &variable) const;
+    void require(const hi::Variable& variable) const;
 
     // Raises an error for estimates that name nothing in the pipeline.
-    void check_all_used(const std::vector<std::string> &known_names) const;
+    void check_all_used(const std::vector<std::string>& known_names) const;
 
-    const std::map<std::string, ScalarParameter> &scalars() const { return scalars_; }
+    const std::map<std::string, ScalarParameter>& scalars() const { return scalars_; }
 
   private:
-    std::optional<double> scalar(const Halide::Parameter &param);
-    const std::vector<Interval> *user_region(const std::string &name) const;
+    std::optional<double> scalar(const Halide::Parameter& param);
+    const std::vector<Interval>* user_region(const std::string& name) const;
 
-    const UserEstimates &user_;
-    std::map<std::string, std::vector<Interval>> shapes_;    // by name of the image or output buffer
+    const UserEstimates& user_;
+    std::map<std::string, std::vector<Interval>> shapes_;  // by name of the image or output buffer
     std::map<std::string, ScalarParameter> scalars_;
 };
 
 // Which Func id a call or an image goes by.
 class FuncIds {
   public:
-    void add(const std::string &name, int32_t id) { ids_[name] = id; }
-    std::optional<int32_t> find(const std::string &name) const {
+    void add(const std::string& name, int32_t id) { ids_[name] = id; }
+    // The name of an input for people: that of the image, not of its wrapper.
+    void show_as(const std::string& name, const std::string& shown) { shown_[name] = shown; }
+    std::string shown(const std::string& name) const {
+        const auto it = shown_.find(name);
+        return without_suffix(it == shown_.end() ? name : it->second);
+    }
+    std::optional<int32_t> find(const std::string& name) const {
         const auto it = ids_.find(name);
         return it == ids_.end() ? std::nullopt : std::optional(it->second);
     }
 
   private:
     std::map<std::string, int32_t> ids_;
+    std::map<std::string, std::string> shown_;
 };
 
 // Adds Halide expressions to an ExprGraph.
 class ExprReader {
   public:
-    ExprReader(ExprGraph &graph, const std::vector<std::string> &loops, const FuncIds &ids, Estimates &estimates);
+    ExprReader(ExprGraph& graph, const std::vector<std::string>& loops, const FuncIds& ids, Estimates& estimates);
 
-    int32_t read(const Halide::Expr &expr);
+    int32_t read(const Halide::Expr& expr);
 
     // Call sites by producer id, counted without sharing; saturates at 2^31 - 1.
-    std::map<int32_t, int64_t> count_calls(const std::vector<Halide::Expr> &exprs);
+    std::map<int32_t, int64_t> count_calls(const std::vector<Halide::Expr>& exprs);
 
   private:
-    int32_t read_node(const Halide::Expr &expr);
-    int32_t read_call(const hi::Call &call);
-    int32_t read_variable(const hi::Variable &variable);
-    int32_t emit(const Halide::Type &type, ExprKind kind, std::vector<int32_t> args, const std::string &name = "");
+    int32_t read_node(const Halide::Expr& expr);
+    int32_t read_call(const hi::Call& call);
+    int32_t read_variable(const hi::Variable& variable);
+    int32_t emit(const Halide::Type& type, ExprKind kind, std::vector<int32_t> args, const std::string& name = "");
 
-    ExprGraph &graph_;
+    ExprGraph& graph_;
     std::map<std::string, int32_t> loops_;
-    const FuncIds &ids_;
-    Estimates &estimates_;
+    const FuncIds& ids_;
+    Estimates& estimates_;
     std::map<Halide::Expr, int32_t, Halide::ExprCompare> seen_;
 };
 
 // The regions that some expressions read, as symbolic bounds over the loops of their Stage.
 class RegionReader {
   public:
-    RegionReader(std::string stage_name, const std::vector<std::string> &loops, const FuncIds &ids, Estimates &estimates,
-                 const hi::FuncValueBounds &value_bounds);
+    RegionReader(std::string stage_name, const std::vector<std::string>& loops, const FuncIds& ids,
+                 Estimates& estimates, const hi::FuncValueBounds& value_bounds);
 
     // Regions by Func id. `exprs` are evaluated only where `predicate` (may be undefined) holds.
-    std::map<int32_t, std::vector<BoundRefPair>> regions(const std::vector<Halide::Expr> &exprs, const Halide::Expr &predicate);
+    std::map<int32_t, std::vector<BoundRefPair>> regions(const std::vector<Halide::Expr>& exprs,
+                                                         const Halide::Expr& predicate);
 
     // The region of all calls of `name`, without asking whether they are ever made.
-    std::vector<BoundRefPair> region_of_calls(const std::vector<Halide::Expr> &exprs, const std::string &name);
+    std::vector<BoundRefPair> region_of_calls(const std::vector<Halide::Expr>& exprs, const std::string& name);
 
     // The values that one expression may take: a coordinate written, the bounds of an RVar.
-    BoundRefPair range(const Halide::Expr &expr, const std::string &what);
+    BoundRefPair range(const Halide::Expr& expr, const std::string& what);
 
   private:
-    Halide::Expr prepare(const Halide::Expr &expr);
-    BoundRefPair convert(const hi::Interval &interval, const std::string &what);
-    BoundRef convert(const Halide::Expr &expr, const std::string &what);
+    Halide::Expr prepare(const Halide::Expr& expr);
+    BoundRefPair convert(const hi::Interval& interval, const std::string& what);
+    BoundRef convert(const Halide::Expr& expr, hi::Direction direction, const std::string& what);
 
     std::string stage_name_;
     std::map<std::string, std::pair<int32_t, bool>> ends_;  // variable that stands for a loop's end
-    const FuncIds &ids_;
-    Estimates &estimates_;
-    const hi::FuncValueBounds &value_bounds_;
+    const FuncIds& ids_;
+    Estimates& estimates_;
+    const hi::FuncValueBounds& value_bounds_;
     hi::Scope<hi::Interval> scope_;
 };
 

@@ -14,22 +14,22 @@ class NotConvertible : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// Puts estimates in, and makes reads of images calls to Funcs: a read at a constant coordinate has bounds of its type then,
-// not a symbolic value.
+// Puts estimates in, and makes reads of images calls to Funcs: a read at a constant coordinate has bounds of its type
+// then, not a symbolic value.
 class PutEstimatesIn : public hi::IRGraphMutator {
   public:
-    explicit PutEstimatesIn(Estimates &estimates) : estimates_(estimates) {}
+    explicit PutEstimatesIn(Estimates& estimates) : estimates_(estimates) {}
     using hi::IRGraphMutator::mutate;
 
   protected:
     using hi::IRGraphMutator::visit;
-    Expr visit(const hi::Variable *op) override {
+    Expr visit(const hi::Variable* op) override {
         const auto value = estimates_.value(*op);
         return value ? hi::make_const(op->type, *value) : Expr(op);
     }
-    Expr visit(const Call *op) override {
+    Expr visit(const Call* op) override {
         const Expr expr = hi::IRGraphMutator::visit(op);
-        const Call *call = expr.as<Call>();
+        const Call* call = expr.as<Call>();
         if (!call || call->call_type != Call::Image) {
             return expr;
         }
@@ -37,19 +37,19 @@ class PutEstimatesIn : public hi::IRGraphMutator {
     }
 
   private:
-    Estimates &estimates_;
+    Estimates& estimates_;
 };
 
 // Counts the nodes of an expression as a tree, and gives up at a limit.
 class TreeCounter : public hi::IRGraphVisitor {
   public:
     using hi::IRGraphVisitor::include;
-    void include(const Expr &expr) override {
+    void include(const Expr& expr) override {
         if (++count_ < kLimit) {
             expr.accept(this);
         }
     }
-    static bool is_large(const Expr &expr) {
+    static bool is_large(const Expr& expr) {
         TreeCounter counter;
         counter.include(expr);
         return counter.count_ >= kLimit;
@@ -61,16 +61,16 @@ class TreeCounter : public hi::IRGraphVisitor {
     size_t count_ = 0;
 };
 
-Expr share_if_large(const Expr &expr) {
+Expr share_if_large(const Expr& expr) {
     return TreeCounter::is_large(expr) ? hi::common_subexpression_elimination(expr) : expr;
 }
 
 class BoundReader {
   public:
-    BoundReader(const std::map<std::string, std::pair<int32_t, bool>> &ends, const Estimates &estimates)
+    BoundReader(const std::map<std::string, std::pair<int32_t, bool>>& ends, const Estimates& estimates)
         : ends_(ends), estimates_(estimates) {}
 
-    BoundRef read(const Expr &expr) {
+    BoundRef read(const Expr& expr) {
         if (const auto it = seen_.find(expr); it != seen_.end()) {
             return it->second;
         }
@@ -81,25 +81,25 @@ class BoundReader {
 
   private:
     template <typename T>
-    BoundRef binary(const T *op, BoundOp code) {
+    BoundRef binary(const T* op, BoundOp code) {
         return bound_apply(code, {read(op->a), read(op->b)});
     }
 
     // An integer multiple of a float division is not the floor of it.
-    BoundRef divide(const hi::Div *op) { return binary(op, op->type.is_float() ? BoundOp::FloatDiv : BoundOp::Div); }
+    BoundRef divide(const hi::Div* op) { return binary(op, op->type.is_float() ? BoundOp::FloatDiv : BoundOp::Div); }
 
-    BoundRef read_cast(const hi::Cast *op) {
+    BoundRef read_cast(const hi::Cast* op) {
         const BoundRef value = read(op->value);
         const bool is_rounding = op->value.type().is_float() && !op->type.is_float();
         return is_rounding ? bound_apply(BoundOp::Trunc, {value}) : value;
     }
 
-    BoundRef read_let(const hi::Let *op) {
+    BoundRef read_let(const hi::Let* op) {
         lets_[op->name] = read(op->value);  // names of lets are unique after common subexpression elimination
         return read(op->body);
     }
 
-    BoundRef read_variable(const hi::Variable *op) {
+    BoundRef read_variable(const hi::Variable* op) {
         if (const auto it = ends_.find(op->name); it != ends_.end()) {
             return bound_loop(it->second.first, it->second.second);
         }
@@ -110,11 +110,11 @@ class BoundReader {
         throw NotConvertible("it depends on `" + op->name + "`");
     }
 
-    BoundRef clamp(const BoundRef &value, const BoundRef &low, const BoundRef &high) {
+    BoundRef clamp(const BoundRef& value, const BoundRef& low, const BoundRef& high) {
         return bound_apply(BoundOp::Max, {bound_apply(BoundOp::Min, {value, high}), low});
     }
 
-    BoundRef shift(const Call *op, bool is_left) {
+    BoundRef shift(const Call* op, bool is_left) {
         const auto amount = hi::as_const_int(op->args[1]);
         const auto unsigned_amount = hi::as_const_uint(op->args[1]);
         const int64_t by = amount ? *amount : unsigned_amount ? static_cast<int64_t>(*unsigned_amount) : 64;
@@ -125,9 +125,9 @@ class BoundReader {
         return bound_apply((by >= 0) == is_left ? BoundOp::Mul : BoundOp::Div, {read(op->args[0]), factor});
     }
 
-    BoundRef read_call(const Call *op) {
+    BoundRef read_call(const Call* op) {
         const auto arg = [&](size_t i) { return read(op->args[i]); };
-        if (Call::as_tag(Expr(op)) || op->is_intrinsic(Call::saturating_cast)) {
+        if (op->is_tag() || op->is_intrinsic(Call::saturating_cast)) {
             return arg(0);
         }
         if (op->is_intrinsic({Call::promise_clamped, Call::unsafe_promise_clamped})) {
@@ -153,43 +153,67 @@ class BoundReader {
         throw NotConvertible("it calls `" + op->name + "`");
     }
 
-    BoundRef negate(const BoundRef &truth) { return bound_apply(BoundOp::Not, {truth}); }
+    BoundRef negate(const BoundRef& truth) { return bound_apply(BoundOp::Not, {truth}); }
 
-    BoundRef read_node(const Expr &expr) {
+    BoundRef read_node(const Expr& expr) {
         switch (expr.node_type()) {
-            case hi::IRNodeType::IntImm: return bound_constant(expr.as<hi::IntImm>()->value);
-            case hi::IRNodeType::UIntImm: return bound_constant(static_cast<int64_t>(expr.as<hi::UIntImm>()->value));
-            case hi::IRNodeType::FloatImm: return bound_number(expr.as<hi::FloatImm>()->value);
-            case hi::IRNodeType::Variable: return read_variable(expr.as<hi::Variable>());
-            case hi::IRNodeType::Cast: return read_cast(expr.as<hi::Cast>());
-            case hi::IRNodeType::Add: return binary(expr.as<hi::Add>(), BoundOp::Add);
-            case hi::IRNodeType::Sub: return binary(expr.as<hi::Sub>(), BoundOp::Sub);
-            case hi::IRNodeType::Mul: return binary(expr.as<hi::Mul>(), BoundOp::Mul);
-            case hi::IRNodeType::Div: return divide(expr.as<hi::Div>());
-            case hi::IRNodeType::Mod: return binary(expr.as<hi::Mod>(), BoundOp::Mod);
-            case hi::IRNodeType::Min: return binary(expr.as<hi::Min>(), BoundOp::Min);
-            case hi::IRNodeType::Max: return binary(expr.as<hi::Max>(), BoundOp::Max);
-            case hi::IRNodeType::EQ: return binary(expr.as<hi::EQ>(), BoundOp::Eq);
-            case hi::IRNodeType::NE: return binary(expr.as<hi::NE>(), BoundOp::Ne);
-            case hi::IRNodeType::LT: return binary(expr.as<hi::LT>(), BoundOp::Lt);
-            case hi::IRNodeType::LE: return binary(expr.as<hi::LE>(), BoundOp::Le);
-            case hi::IRNodeType::GT: return negate(binary(expr.as<hi::GT>(), BoundOp::Le));
-            case hi::IRNodeType::GE: return negate(binary(expr.as<hi::GE>(), BoundOp::Lt));
-            case hi::IRNodeType::And: return binary(expr.as<hi::And>(), BoundOp::And);
-            case hi::IRNodeType::Or: return binary(expr.as<hi::Or>(), BoundOp::Or);
-            case hi::IRNodeType::Not: return negate(read(expr.as<hi::Not>()->a));
+            case hi::IRNodeType::IntImm:
+                return bound_constant(expr.as<hi::IntImm>()->value);
+            case hi::IRNodeType::UIntImm:
+                return bound_constant(static_cast<int64_t>(expr.as<hi::UIntImm>()->value));
+            case hi::IRNodeType::FloatImm:
+                return bound_number(expr.as<hi::FloatImm>()->value);
+            case hi::IRNodeType::Variable:
+                return read_variable(expr.as<hi::Variable>());
+            case hi::IRNodeType::Cast:
+                return read_cast(expr.as<hi::Cast>());
+            case hi::IRNodeType::Add:
+                return binary(expr.as<hi::Add>(), BoundOp::Add);
+            case hi::IRNodeType::Sub:
+                return binary(expr.as<hi::Sub>(), BoundOp::Sub);
+            case hi::IRNodeType::Mul:
+                return binary(expr.as<hi::Mul>(), BoundOp::Mul);
+            case hi::IRNodeType::Div:
+                return divide(expr.as<hi::Div>());
+            case hi::IRNodeType::Mod:
+                return binary(expr.as<hi::Mod>(), BoundOp::Mod);
+            case hi::IRNodeType::Min:
+                return binary(expr.as<hi::Min>(), BoundOp::Min);
+            case hi::IRNodeType::Max:
+                return binary(expr.as<hi::Max>(), BoundOp::Max);
+            case hi::IRNodeType::EQ:
+                return binary(expr.as<hi::EQ>(), BoundOp::Eq);
+            case hi::IRNodeType::NE:
+                return binary(expr.as<hi::NE>(), BoundOp::Ne);
+            case hi::IRNodeType::LT:
+                return binary(expr.as<hi::LT>(), BoundOp::Lt);
+            case hi::IRNodeType::LE:
+                return binary(expr.as<hi::LE>(), BoundOp::Le);
+            case hi::IRNodeType::GT:
+                return negate(binary(expr.as<hi::GT>(), BoundOp::Le));
+            case hi::IRNodeType::GE:
+                return negate(binary(expr.as<hi::GE>(), BoundOp::Lt));
+            case hi::IRNodeType::And:
+                return binary(expr.as<hi::And>(), BoundOp::And);
+            case hi::IRNodeType::Or:
+                return binary(expr.as<hi::Or>(), BoundOp::Or);
+            case hi::IRNodeType::Not:
+                return negate(read(expr.as<hi::Not>()->a));
             case hi::IRNodeType::Select: {
-                const auto *op = expr.as<hi::Select>();
+                const auto* op = expr.as<hi::Select>();
                 return bound_apply(BoundOp::Select, {read(op->condition), read(op->true_value), read(op->false_value)});
             }
-            case hi::IRNodeType::Let: return read_let(expr.as<hi::Let>());
-            case hi::IRNodeType::Call: return read_call(expr.as<Call>());
-            default: throw NotConvertible("it is no integer arithmetic");
+            case hi::IRNodeType::Let:
+                return read_let(expr.as<hi::Let>());
+            case hi::IRNodeType::Call:
+                return read_call(expr.as<Call>());
+            default:
+                throw NotConvertible("it is no integer arithmetic");
         }
     }
 
-    const std::map<std::string, std::pair<int32_t, bool>> &ends_;
-    const Estimates &estimates_;
+    const std::map<std::string, std::pair<int32_t, bool>>& ends_;
+    const Estimates& estimates_;
     std::map<std::string, BoundRef> lets_;
     std::map<Expr, BoundRef, Halide::ExprCompare> seen_;
 };
@@ -199,19 +223,19 @@ class CallFinder : public hi::IRGraphVisitor {
   public:
     explicit CallFinder(std::string name) : name_(std::move(name)) {}
     using hi::IRGraphVisitor::visit;
-    void visit(const Call *op) override {
+    void visit(const Call* op) override {
         if (op->name == name_) {
             calls.push_back(op);
         }
         hi::IRGraphVisitor::visit(op);
     }
-    std::vector<const Call *> calls;
+    std::vector<const Call*> calls;
 
   private:
     std::string name_;
 };
 
-std::string to_text(const Expr &expr) {
+std::string to_text(const Expr& expr) {
     std::ostringstream text;
     text << expr;
     const std::string full = text.str();
@@ -220,8 +244,8 @@ std::string to_text(const Expr &expr) {
 
 }  // namespace
 
-RegionReader::RegionReader(std::string stage_name, const std::vector<std::string> &loops, const FuncIds &ids,
-                           Estimates &estimates, const hi::FuncValueBounds &value_bounds)
+RegionReader::RegionReader(std::string stage_name, const std::vector<std::string>& loops, const FuncIds& ids,
+                           Estimates& estimates, const hi::FuncValueBounds& value_bounds)
     : stage_name_(std::move(stage_name)), ids_(ids), estimates_(estimates), value_bounds_(value_bounds) {
     for (size_t i = 0; i < loops.size(); i++) {
         // No Var or parameter of a pipeline has a name with a dot before a digit and `loop`.
@@ -234,48 +258,62 @@ RegionReader::RegionReader(std::string stage_name, const std::vector<std::string
     }
 }
 
-Expr RegionReader::prepare(const Expr &expr) { return share_if_large(PutEstimatesIn(estimates_).mutate(expr)); }
+Expr RegionReader::prepare(const Expr& expr) {
+    return share_if_large(PutEstimatesIn(estimates_).mutate(expr));
+}
 
-BoundRef RegionReader::convert(const Expr &expr, const std::string &what) {
+BoundRef RegionReader::convert(const Expr& expr, hi::Direction direction, const std::string& what) {
     // The value bounds of a producer may bring parameters back in.
     const Expr bound = hi::simplify(share_if_large(PutEstimatesIn(estimates_).mutate(expr)));
+    std::string difficulty = "its program is too long";
     try {
-        return BoundReader(ends_, estimates_).read(bound);
-    } catch (const NotConvertible &e) {
-        throw PipelineError(PipelineError::Kind::Extraction, stage_name_ + " " + what + " whose bound `" + to_text(bound) +
-                                                                 "` is too difficult: " + e.what() +
+        const BoundRef result = BoundReader(ends_, estimates_).read(bound);
+        if (finish_bound(result)) {
+            return result;
+        }
+    } catch (const NotConvertible& e) {
+        difficulty = e.what();
+    }
+    const Expr constant = hi::find_constant_bound(bound, direction);
+    const auto value = constant.defined() ? hi::as_const_int(constant) : std::nullopt;
+    if (!value) {
+        throw PipelineError(PipelineError::Kind::Extraction, stage_name_ + " " + what + " whose bound `" +
+                                                                 to_text(bound) + "` is too difficult: " + difficulty +
                                                                  "; clamp the coordinate to a simpler range.");
     }
+    return bound_constant(*value);
 }
 
-BoundRefPair RegionReader::convert(const hi::Interval &interval, const std::string &what) {
+BoundRefPair RegionReader::convert(const hi::Interval& interval, const std::string& what) {
     if (!interval.is_bounded()) {
-        throw PipelineError(PipelineError::Kind::Extraction,
-                            stage_name_ + " " + what +
-                                " that is unbounded; clamp the coordinate, for example with hl.clamp(i, 0, extent - 1).");
+        throw PipelineError(
+            PipelineError::Kind::Extraction,
+            stage_name_ + " " + what +
+                " that is unbounded; clamp the coordinate, for example with hl.clamp(i, 0, extent - 1).");
     }
-    const BoundRef min = convert(interval.min, what);
-    return {min, interval.is_single_point() ? min : convert(interval.max, what)};
+    return {convert(interval.min, hi::Direction::Lower, what), convert(interval.max, hi::Direction::Upper, what)};
 }
 
-BoundRefPair RegionReader::range(const Expr &expr, const std::string &what) {
+BoundRefPair RegionReader::range(const Expr& expr, const std::string& what) {
     return convert(hi::bounds_of_expr_in_scope(prepare(expr), scope_, value_bounds_), what);
 }
 
-std::map<int32_t, std::vector<BoundRefPair>> RegionReader::regions(const std::vector<Expr> &exprs, const Expr &predicate) {
+std::map<int32_t, std::vector<BoundRefPair>> RegionReader::regions(const std::vector<Expr>& exprs,
+                                                                   const Expr& predicate) {
     std::map<std::string, hi::Box> boxes;
-    for (const Expr &expr : exprs) {
+    for (const Expr& expr : exprs) {
         Expr guarded = expr;
         if (predicate.defined() && !hi::is_const_one(predicate)) {
             // Halide infers what a guarded definition needs in the same way.
-            guarded = Call::make(expr.type(), Call::if_then_else, {Halide::likely(predicate), expr}, Call::PureIntrinsic);
+            guarded =
+                Call::make(expr.type(), Call::if_then_else, {Halide::likely(predicate), expr}, Call::PureIntrinsic);
         }
-        for (const auto &[name, box] : hi::boxes_required(prepare(guarded), scope_, value_bounds_)) {
+        for (const auto& [name, box] : hi::boxes_required(prepare(guarded), scope_, value_bounds_)) {
             hi::merge_boxes(boxes[name], box);
         }
     }
     std::map<int32_t, std::vector<BoundRefPair>> result;
-    for (const auto &[name, box] : boxes) {
+    for (const auto& [name, box] : boxes) {
         const auto id = ids_.find(name);
         if (!id) {
             continue;
@@ -283,11 +321,11 @@ std::map<int32_t, std::vector<BoundRefPair>> RegionReader::regions(const std::ve
         std::vector<BoundRefPair> region;
         for (size_t d = 0; d < box.size(); d++) {
             const std::string what =
-                "reads `" + without_suffix(name) + "` in dimension " + std::to_string(d) + " at a coordinate";
+                "reads `" + ids_.shown(name) + "` in dimension " + std::to_string(d) + " at a coordinate";
             region.push_back(convert(box[d], what));
         }
         // An image that is read both directly and through its wrapper has two names.
-        auto &whole = result[*id];
+        auto& whole = result[*id];
         for (size_t d = 0; d < whole.size(); d++) {
             region[d] = {bound_apply(BoundOp::Min, {whole[d].min, region[d].min}),
                          bound_apply(BoundOp::Max, {whole[d].max, region[d].max})};
@@ -297,15 +335,15 @@ std::map<int32_t, std::vector<BoundRefPair>> RegionReader::regions(const std::ve
     return result;
 }
 
-std::vector<BoundRefPair> RegionReader::region_of_calls(const std::vector<Expr> &exprs, const std::string &name) {
+std::vector<BoundRefPair> RegionReader::region_of_calls(const std::vector<Expr>& exprs, const std::string& name) {
     CallFinder finder(name);
-    for (const Expr &expr : exprs) {
+    for (const Expr& expr : exprs) {
         hi::substitute_in_all_lets(expr).accept(&finder);
     }
     std::vector<BoundRefPair> region;
-    for (const Call *call : finder.calls) {
+    for (const Call* call : finder.calls) {
         for (size_t d = 0; d < call->args.size(); d++) {
-            const BoundRefPair bounds = range(call->args[d], "reads `" + without_suffix(name) + "` at a coordinate");
+            const BoundRefPair bounds = range(call->args[d], "reads `" + ids_.shown(name) + "` at a coordinate");
             if (d == region.size()) {
                 region.push_back(bounds);
                 continue;

@@ -31,11 +31,11 @@ std::string_view without_type_suffix(std::string_view name) {
 }
 
 template <size_t N>
-bool is_one_of(std::string_view name, const std::array<std::string_view, N> &names) {
+bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-OpClass classify_call(const ExprNode &node) {
+OpClass classify_call(const ExprNode& node) {
     using namespace std::string_view_literals;
     const std::string_view name = without_type_suffix(node.name);
     if (is_one_of(name, std::array{"sqrt"sv, "fast_inverse"sv, "fast_inverse_sqrt"sv})) {
@@ -47,12 +47,16 @@ OpClass classify_call(const ExprNode &node) {
     if (is_one_of(name, std::array{"is_nan"sv, "is_inf"sv, "is_finite"sv})) {
         return OpClass::CompareFloat;
     }
-    if (is_one_of(name, std::array{"exp"sv, "log"sv, "pow"sv, "sin"sv, "cos"sv, "tan"sv, "asin"sv, "acos"sv, "atan"sv,
-                                   "atan2"sv, "sinh"sv, "cosh"sv, "tanh"sv, "asinh"sv, "acosh"sv, "atanh"sv, "erf"sv})) {
+    if (is_one_of(name,
+                  std::array{"exp"sv, "log"sv, "pow"sv, "sin"sv, "cos"sv, "tan"sv, "asin"sv, "acos"sv, "atan"sv,
+                             "atan2"sv, "sinh"sv, "cosh"sv, "tanh"sv, "asinh"sv, "acosh"sv, "atanh"sv, "erf"sv})) {
         return OpClass::Transcendental;
     }
     if (node.kind == ExprKind::Extern || name == "random") {
         return OpClass::ExternCall;
+    }
+    if (name == "mux") {
+        return node.is_float ? OpClass::SelectFloat : OpClass::SelectInt;
     }
     if (name.starts_with("bitwise_")) {
         return OpClass::Bitwise;
@@ -66,7 +70,7 @@ OpClass classify_call(const ExprNode &node) {
     return name == "mod_round_to_zero" ? OpClass::Mod : OpClass::FixedPoint;
 }
 
-OpClass classify_cast(const ExprNode &node, const ExprNode &from) {
+OpClass classify_cast(const ExprNode& node, const ExprNode& from) {
     if (node.is_float != from.is_float) {
         return OpClass::CastIntFloat;
     }
@@ -76,7 +80,7 @@ OpClass classify_cast(const ExprNode &node, const ExprNode &from) {
     return node.bits > from.bits ? OpClass::CastWiden : OpClass::CastNarrow;
 }
 
-OpClass classify_division(const ExprNode &node, const ExprNode &divisor) {
+OpClass classify_division(const ExprNode& node, const ExprNode& divisor) {
     const bool is_division = node.kind == ExprKind::Div;
     if (node.is_float) {
         return is_division ? OpClass::DivFloat : OpClass::Mod;
@@ -91,30 +95,43 @@ OpClass classify_division(const ExprNode &node, const ExprNode &divisor) {
 }
 
 // The class of anything but a load.
-OpClass classify(const ExprGraph &graph, const ExprNode &node) {
-    const auto arg = [&](size_t i) -> const ExprNode & { return graph.node(node.args[i]); };
-    const auto by_type = [&](const ExprNode &n, OpClass if_int, OpClass if_float) { return n.is_float ? if_float : if_int; };
+OpClass classify(const ExprGraph& graph, const ExprNode& node) {
+    const auto arg = [&](size_t i) -> const ExprNode& { return graph.node(graph.untagged(node.args[i])); };
+    const auto by_type = [&](const ExprNode& n, OpClass if_int, OpClass if_float) {
+        return n.is_float ? if_float : if_int;
+    };
     switch (node.kind) {
         case ExprKind::Literal:
-        case ExprKind::Undef: return OpClass::Constant;
-        case ExprKind::LoopVariable: return OpClass::LoopVariable;
-        case ExprKind::Parameter: return OpClass::Parameter;
-        case ExprKind::Cast: return classify_cast(node, arg(0));
+        case ExprKind::Undef:
+            return OpClass::Constant;
+        case ExprKind::LoopVariable:
+            return OpClass::LoopVariable;
+        case ExprKind::Parameter:
+            return OpClass::Parameter;
+        case ExprKind::Cast:
+            return classify_cast(node, arg(0));
         case ExprKind::Add:
-        case ExprKind::Sub: return by_type(node, OpClass::AddInt, OpClass::AddFloat);
+        case ExprKind::Sub:
+            return by_type(node, OpClass::AddInt, OpClass::AddFloat);
         case ExprKind::Mul:
             if (!node.is_float && node.bits <= 16) {
                 return OpClass::MulNarrow;
             }
             return by_type(node, OpClass::MulInt, OpClass::MulFloat);
         case ExprKind::Div:
-        case ExprKind::Mod: return classify_division(node, arg(1));
+        case ExprKind::Mod:
+            return classify_division(node, arg(1));
         case ExprKind::Min:
-        case ExprKind::Max: return by_type(node, OpClass::MinMaxInt, OpClass::MinMaxFloat);
-        case ExprKind::Compare: return by_type(arg(0), OpClass::CompareInt, OpClass::CompareFloat);
-        case ExprKind::Logic: return OpClass::Logic;
-        case ExprKind::Select: return by_type(node, OpClass::SelectInt, OpClass::SelectFloat);
-        default: return classify_call(node);
+        case ExprKind::Max:
+            return by_type(node, OpClass::MinMaxInt, OpClass::MinMaxFloat);
+        case ExprKind::Compare:
+            return by_type(arg(0), OpClass::CompareInt, OpClass::CompareFloat);
+        case ExprKind::Logic:
+            return OpClass::Logic;
+        case ExprKind::Select:
+            return by_type(node, OpClass::SelectInt, OpClass::SelectFloat);
+        default:
+            return classify_call(node);
     }
 }
 
@@ -125,9 +142,9 @@ struct AccessGroup {
     std::vector<std::set<std::pair<double, int32_t>>> offsets;  // [dimensions] known ones, or one a load where unknown
 };
 
-JacobianRow to_row(const LinearForm &form) {
+JacobianRow to_row(const LinearForm& form) {
     JacobianRow row;
-    for (const Rational &r : form.coefficients) {
+    for (const Rational& r : form.coefficients) {
         row.numerator.push_back(static_cast<int32_t>(r.numerator));
         row.denominator.push_back(static_cast<int32_t>(r.denominator));
     }
@@ -135,39 +152,38 @@ JacobianRow to_row(const LinearForm &form) {
     return row;
 }
 
-bool is_same_jacobian(const std::vector<JacobianRow> &a, const std::vector<JacobianRow> &b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const JacobianRow &x, const JacobianRow &y) {
+bool is_same_jacobian(const std::vector<JacobianRow>& a, const std::vector<JacobianRow>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const JacobianRow& x, const JacobianRow& y) {
         return x.numerator == y.numerator && x.denominator == y.denominator && x.is_known == y.is_known;
     });
 }
 
-void collect(const ExprGraph &graph, std::span<const int32_t> coordinates, std::vector<AccessGroup> &groups) {
+void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::vector<AccessGroup>& groups) {
     std::vector<JacobianRow> jacobian;
     for (int32_t coordinate : coordinates) {
         jacobian.push_back(to_row(graph.linear(coordinate)));
     }
     auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const AccessGroup &g) { return is_same_jacobian(g.jacobian, jacobian); });
+                              [&](const AccessGroup& g) { return is_same_jacobian(g.jacobian, jacobian); });
     if (group == groups.end()) {
         group = groups.insert(groups.end(), AccessGroup{jacobian, 0, {}});
         group->offsets.resize(coordinates.size());
     }
     group->count++;
     for (size_t d = 0; d < coordinates.size(); d++) {
-        const LinearForm &form = graph.linear(coordinates[d]);
-        const double offset =
-            static_cast<double>(form.offset.numerator) / static_cast<double>(form.offset.denominator);
+        const LinearForm& form = graph.linear(coordinates[d]);
+        const double offset = static_cast<double>(form.offset.numerator) / static_cast<double>(form.offset.denominator);
         group->offsets[d].insert({form.has_offset ? offset : 0.0, form.has_offset ? -1 : coordinates[d]});
     }
 }
 
-std::vector<Access> finish(const std::vector<AccessGroup> &groups) {
+std::vector<Access> finish(const std::vector<AccessGroup>& groups) {
     std::vector<Access> accesses;
-    for (const AccessGroup &group : groups) {
+    for (const AccessGroup& group : groups) {
         Access access;
         access.jacobian = group.jacobian;
         access.count = group.count;
-        for (const auto &offsets : group.offsets) {
+        for (const auto& offsets : group.offsets) {
             const double span = offsets.rbegin()->first - offsets.begin()->first;
             access.offset_span.push_back(static_cast<int32_t>(std::ceil(span)));
             access.distinct_offsets.push_back(static_cast<int32_t>(offsets.size()));
@@ -177,11 +193,11 @@ std::vector<Access> finish(const std::vector<AccessGroup> &groups) {
     return accesses;
 }
 
-OpClass classify_load(const Access &access, size_t loop_count) {
+OpClass classify_load(const Access& access, size_t loop_count) {
     bool is_strided = false, is_window = access.count > 1, is_transposed = false;
     int32_t last_loop = -1;
     std::vector<bool> is_used(loop_count);
-    for (const JacobianRow &row : access.jacobian) {
+    for (const JacobianRow& row : access.jacobian) {
         int32_t moving = 0;
         for (size_t i = 0; i < loop_count; i++) {
             if (!row.is_known[i]) {
@@ -211,16 +227,16 @@ OpClass classify_load(const Access &access, size_t loop_count) {
 // Walks the graph once, telling apart nodes that are values from nodes that only make up addresses.
 class StageWalk {
   public:
-    explicit StageWalk(const ExprGraph &graph) : graph_(graph), state_(static_cast<size_t>(graph.size())) {}
+    explicit StageWalk(const ExprGraph& graph) : graph_(graph), state_(static_cast<size_t>(graph.size())) {}
 
     void visit(int32_t id, bool is_address) {
         const uint8_t flag = is_address ? kAddress : kValue;
-        uint8_t &state = state_[static_cast<size_t>(id)];
+        uint8_t& state = state_[static_cast<size_t>(id)];
         if (state & (flag | kValue)) {
             return;
         }
         state |= flag;
-        const ExprNode &node = graph_.node(id);
+        const ExprNode& node = graph_.node(id);
         if (node.kind == ExprKind::Load) {
             state |= kValue;  // a load is work wherever its value goes
         }
@@ -234,14 +250,14 @@ class StageWalk {
 
   private:
     static constexpr uint8_t kAddress = 1, kValue = 2;
-    const ExprGraph &graph_;
+    const ExprGraph& graph_;
     std::vector<uint8_t> state_;
 };
 
-bool contains_load(const ExprGraph &graph, int32_t id, std::vector<int8_t> &known) {
-    int8_t &answer = known[static_cast<size_t>(id)];
+bool contains_load(const ExprGraph& graph, int32_t id, std::vector<int8_t>& known) {
+    int8_t& answer = known[static_cast<size_t>(id)];
     if (answer < 0) {
-        const ExprNode &node = graph.node(id);
+        const ExprNode& node = graph.node(id);
         bool found = node.kind == ExprKind::Load;
         for (int32_t arg : node.args) {
             found = found || contains_load(graph, arg, known);
@@ -252,14 +268,14 @@ bool contains_load(const ExprGraph &graph, int32_t id, std::vector<int8_t> &know
 }
 
 // Adding a literal folds into the address; leaves are no operations.
-bool is_free_address(const ExprGraph &graph, const ExprNode &node) {
-    if (node.args.empty()) {
+bool is_free_address(const ExprGraph& graph, const ExprNode& node) {
+    if (node.args.empty() || node.kind == ExprKind::Likely) {
         return true;
     }
     return (node.kind == ExprKind::Add || node.kind == ExprKind::Sub) && graph.linear(node.args[1]).is_constant();
 }
 
-void note_width(const ExprNode &node, int32_t &narrowest, int32_t &widest) {
+void note_width(const ExprNode& node, int32_t& narrowest, int32_t& widest) {
     if (node.bits < 8 || node.kind == ExprKind::Literal || node.kind == ExprKind::LoopVariable) {
         return;  // truth values and literals take the width of what they are used with
     }
@@ -269,11 +285,13 @@ void note_width(const ExprNode &node, int32_t &narrowest, int32_t &widest) {
 
 }  // namespace
 
-std::span<const OpClassInfo> op_classes() { return kOpClasses; }
+std::span<const OpClassInfo> op_classes() {
+    return kOpClasses;
+}
 
-void describe_stage(const ExprGraph &graph, const StageRoots &roots, Stage &stage) {
+void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stage) {
     StageWalk walk(graph);
-    for (const auto *group : {&roots.values, &roots.conditions}) {
+    for (const auto* group : {&roots.values, &roots.conditions}) {
         for (int32_t id : *group) {
             walk.visit(id, false);
         }
@@ -287,11 +305,14 @@ void describe_stage(const ExprGraph &graph, const StageRoots &roots, Stage &stag
     std::map<int32_t, std::vector<AccessGroup>> groups;
     int32_t narrowest = 8, widest = 1;
     for (int32_t id = 0; id < graph.size(); id++) {
-        const ExprNode &node = graph.node(id);
+        const ExprNode& node = graph.node(id);
         if (walk.is_address_only(id)) {
             count(OpClass::Address, is_free_address(graph, node) ? 0 : 1);
         }
         if (!walk.is_value(id)) {
+            continue;
+        }
+        if (node.kind == ExprKind::Likely) {
             continue;
         }
         note_width(node, narrowest, widest);
@@ -315,11 +336,12 @@ void describe_stage(const ExprGraph &graph, const StageRoots &roots, Stage &stag
         stage.has_data_dependent_write = stage.has_data_dependent_write || contains_load(graph, coordinate, loads);
     }
     count(stage.has_data_dependent_write ? OpClass::Scatter : OpClass::Store, static_cast<float>(roots.values.size()));
-    for (const auto &[producer, found] : groups) {
+    for (const auto& [producer, found] : groups) {
         std::vector<Access> accesses = finish(found);
-        for (const Access &access : accesses) {
+        for (const Access& access : accesses) {
             const bool is_self = producer == stage.func;
-            count(is_self ? OpClass::LoadSelf : classify_load(access, stage.loops.size()), static_cast<float>(access.count));
+            count(is_self ? OpClass::LoadSelf : classify_load(access, stage.loops.size()),
+                  static_cast<float>(access.count));
         }
         if (producer == stage.func) {
             stage.self_accesses = std::move(accesses);
@@ -334,33 +356,38 @@ void describe_stage(const ExprGraph &graph, const StageRoots &roots, Stage &stag
     collect(graph, roots.coordinates, stores);
     stage.stores = finish(stores);
     const auto is_plain_load = [&](int32_t id) {
-        const ExprNode &node = graph.node(id);
+        const ExprNode& node = graph.node(graph.untagged(id));
         return node.kind == ExprKind::Load && std::all_of(node.args.begin(), node.args.end(), [&](int32_t arg) {
                    return walk.is_value(arg) || is_free_address(graph, graph.node(arg));
                });
     };
-    stage.is_identity = !stage.has_data_dependent_read && std::all_of(roots.values.begin(), roots.values.end(), is_plain_load);
+    stage.is_identity =
+        !stage.has_data_dependent_read && std::all_of(roots.values.begin(), roots.values.end(), is_plain_load);
     stage.is_undef = std::all_of(roots.values.begin(), roots.values.end(),
                                  [&](int32_t id) { return graph.node(id).kind == ExprKind::Undef; });
+    if (stage.is_undef) {
+        stage.op_histogram.assign(kOpClassCount, 0.0f);  // it generates no code
+    }
 }
 
-bool is_boundary_condition(const ExprGraph &graph, std::span<const int32_t> values) {
+bool is_boundary_condition(const ExprGraph& graph, std::span<const int32_t> values) {
     std::vector<int8_t> loads(static_cast<size_t>(graph.size()), -1);
     std::set<std::vector<int32_t>> coordinates;
     bool has_guard = false;
     // Whether `id` is selects, with conditions that load nothing, around loads or load-free values.
-    const auto is_guarded_load = [&](const auto &self, int32_t id) -> bool {
-        const ExprNode &node = graph.node(id);
+    const auto is_guarded_load = [&](const auto& self, int32_t id) -> bool {
+        const ExprNode& node = graph.node(graph.untagged(id));
         if (!contains_load(graph, id, loads)) {
             return true;
         }
         if (node.kind == ExprKind::Load) {
             coordinates.insert(node.args);
             for (int32_t arg : node.args) {
-                const ExprKind kind = graph.node(arg).kind;
+                const ExprKind kind = graph.node(graph.untagged(arg)).kind;
                 has_guard = has_guard || kind == ExprKind::Min || kind == ExprKind::Max || kind == ExprKind::Select;
             }
-            return std::none_of(node.args.begin(), node.args.end(), [&](int32_t arg) { return contains_load(graph, arg, loads); });
+            return std::none_of(node.args.begin(), node.args.end(),
+                                [&](int32_t arg) { return contains_load(graph, arg, loads); });
         }
         if (node.kind != ExprKind::Select || contains_load(graph, node.args[0], loads)) {
             return false;

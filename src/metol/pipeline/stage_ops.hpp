@@ -19,12 +19,12 @@ struct StageRoots {
     std::vector<int32_t> conditions;   // predicates of the RDom
 };
 
-// Fills op_histogram, accesses of `edges` (created here, without bounds), self_accesses, stores, widths and the flags that follow
-// from the expressions. `stage.loops` must be complete.
-void describe_stage(const ExprGraph &graph, const StageRoots &roots, Stage &stage);
+// Fills op_histogram, accesses of `edges` (created here, without bounds), self_accesses, stores, widths and the flags
+// that follow from the expressions. `stage.loops` must be complete.
+void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stage);
 
 // Whether every value clamps or selects around the same single load, as BoundaryConditions do.
-bool is_boundary_condition(const ExprGraph &graph, std::span<const int32_t> values);
+bool is_boundary_condition(const ExprGraph& graph, std::span<const int32_t> values);
 
 enum class OpClass : int32_t {
 #define METOL_OP_CLASS(name, meaning) name,
@@ -33,8 +33,8 @@ enum class OpClass : int32_t {
 };
 
 struct OpClassInfo {
-    const char *name;
-    const char *meaning;
+    const char* name;
+    const char* meaning;
 };
 std::span<const OpClassInfo> op_classes();
 

@@ -1,7 +1,7 @@
 // Reaches the Halide pipeline inside a Python object, and takes its schedule off.
 //
-// Enters: a Python object holding a Halide Pipeline or Func. The wheel of Halide is built with an older pybind11, whose types ours
-// cannot cast, so pointers travel through pybind11's conduit.
+// Enters: a Python object holding a Halide Pipeline or Func. The wheel of Halide is built with an older pybind11, whose
+// types ours cannot cast, so pointers travel through pybind11's conduit.
 #include <pybind11/conduit/pybind11_conduit_v1.h>
 
 #include "halide_reader.hpp"
@@ -12,36 +12,37 @@ namespace {
 using Halide::Expr;
 
 template <typename T>
-T *as_halide(PyObject *object) {
-    T *found = pybind11_conduit_v1::get_type_pointer_ephemeral<T>(object);
+T* as_halide(PyObject* object) {
+    T* found = pybind11_conduit_v1::get_type_pointer_ephemeral<T>(object);
     PyErr_Clear();
     return found;
 }
 
 }  // namespace
 
-Halide::Pipeline to_pipeline(PyObject *object) {
-    if (const auto *pipeline = as_halide<Halide::Pipeline>(object)) {
+Halide::Pipeline to_pipeline(PyObject* object) {
+    if (const auto* pipeline = as_halide<Halide::Pipeline>(object)) {
         if (!pipeline->defined() || pipeline->outputs().empty()) {
             throw PipelineError(PipelineError::Kind::Undefined,
                                 "The Pipeline has no output; build it with hl.Pipeline(output Func).");
         }
         return *pipeline;
     }
-    if (const auto *func = as_halide<Halide::Func>(object)) {
+    if (const auto* func = as_halide<Halide::Func>(object)) {
         if (!func->defined()) {
             throw PipelineError(PipelineError::Kind::Undefined,
                                 "Func `" + func->name() + "` has no definition; define it, as in f[x, y] = ...");
         }
         return Halide::Pipeline(*func);
     }
-    throw PipelineError(PipelineError::Kind::Extraction, std::string("Expected an hl.Pipeline or an hl.Func, got a ") +
-                                                             Py_TYPE(object)->tp_name + ".");
+    throw PipelineError(
+        PipelineError::Kind::Extraction,
+        std::string("Expected an hl.Pipeline or an hl.Func, got an object of type ") + Py_TYPE(object)->tp_name + ".");
 }
 
-std::vector<hi::Function> outputs_of(const Halide::Pipeline &pipeline) {
+std::vector<hi::Function> outputs_of(const Halide::Pipeline& pipeline) {
     std::vector<hi::Function> outputs;
-    for (const Halide::Func &func : pipeline.outputs()) {
+    for (const Halide::Func& func : pipeline.outputs()) {
         outputs.push_back(func.function());
     }
     return outputs;
@@ -50,25 +51,25 @@ std::vector<hi::Function> outputs_of(const Halide::Pipeline &pipeline) {
 namespace {
 
 // Every Function that the pipeline reaches, through the wrappers of `in()` too.
-void collect_functions(const hi::Function &function, std::map<std::string, hi::Function> &found) {
+void collect_functions(const hi::Function& function, std::map<std::string, hi::Function>& found) {
     if (!found.emplace(function.name(), function).second) {
         return;
     }
-    for (const auto &[name, callee] : hi::find_direct_calls(function)) {
+    for (const auto& [name, callee] : hi::find_direct_calls(function)) {
         collect_functions(callee, found);
     }
-    for (const auto &[name, wrapper] : function.wrappers()) {
+    for (const auto& [name, wrapper] : function.wrappers()) {
         collect_functions(hi::Function(wrapper), found);
     }
 }
 
-hi::Dim serial_dim(const std::string &name, hi::DimType type) {
+hi::Dim serial_dim(const std::string& name, hi::DimType type) {
     return {name, hi::ForType::Serial, Halide::DeviceAPI::None, type, Halide::Partition::Auto};
 }
 
-void strip_definition(const hi::Function &function, hi::Definition &definition) {
+void strip_definition(const hi::Function& function, hi::Definition& definition) {
     definition.specializations().clear();
-    hi::StageSchedule &schedule = definition.schedule();
+    hi::StageSchedule& schedule = definition.schedule();
     schedule.splits().clear();
     schedule.prefetches().clear();
     schedule.fuse_level() = Halide::FuseLoopLevel();
@@ -78,24 +79,24 @@ void strip_definition(const hi::Function &function, hi::Definition &definition) 
     schedule.atomic() = false;
     schedule.override_atomic_associativity_test() = false;
     std::vector<hi::Dim> dims;
-    for (const hi::ReductionVariable &rvar : schedule.rvars()) {
+    for (const hi::ReductionVariable& rvar : schedule.rvars()) {
         const bool is_pure = hi::can_parallelize_rvar(rvar.var, function.name(), definition);
         dims.push_back(serial_dim(rvar.var, is_pure ? hi::DimType::PureRVar : hi::DimType::ImpureRVar));
     }
-    for (const std::string &arg : pure_args(function, definition)) {
+    for (const std::string& arg : pure_args(function, definition)) {
         dims.push_back(serial_dim(arg, hi::DimType::PureVar));
     }
     dims.push_back(serial_dim(Halide::Var::outermost().name(), hi::DimType::PureVar));
     schedule.dims() = std::move(dims);
 }
 
-void strip_function(hi::Function &function) {
-    hi::FuncSchedule &schedule = function.schedule();
+void strip_function(hi::Function& function) {
+    hi::FuncSchedule& schedule = function.schedule();
     schedule.compute_level() = Halide::LoopLevel::inlined();
     schedule.store_level() = Halide::LoopLevel::inlined();
     schedule.hoist_storage_level() = Halide::LoopLevel::inlined();
     schedule.storage_dims().clear();
-    for (const std::string &arg : function.args()) {
+    for (const std::string& arg : function.args()) {
         schedule.storage_dims().push_back({arg, {}, {}, {}, false});
     }
     schedule.bounds().clear();
@@ -113,10 +114,10 @@ void strip_function(hi::Function &function) {
 
 }  // namespace
 
-std::vector<std::string> pure_args(const hi::Function &function, const hi::Definition &definition) {
+std::vector<std::string> pure_args(const hi::Function& function, const hi::Definition& definition) {
     std::vector<std::string> names;
     for (size_t d = 0; d < definition.args().size(); d++) {
-        const auto *variable = definition.args()[d].as<hi::Variable>();
+        const auto* variable = definition.args()[d].as<hi::Variable>();
         if (variable && !variable->param.defined() && !variable->reduction_domain.defined() &&
             variable->name == function.args()[d]) {
             names.push_back(variable->name);
@@ -125,13 +126,13 @@ std::vector<std::string> pure_args(const hi::Function &function, const hi::Defin
     return names;
 }
 
-void strip_schedules(PyObject *object) {
+void strip_schedules(PyObject* object) {
     translate_halide_errors([&] {
         std::map<std::string, hi::Function> functions;
-        for (const hi::Function &output : outputs_of(to_pipeline(object))) {
+        for (const hi::Function& output : outputs_of(to_pipeline(object))) {
             collect_functions(output, functions);
         }
-        for (auto &[name, function] : functions) {
+        for (auto& [name, function] : functions) {
             if (function.has_pure_definition() || function.has_extern_definition()) {
                 strip_function(function);
             }
@@ -139,7 +140,7 @@ void strip_schedules(PyObject *object) {
     });
 }
 
-std::vector<std::string> func_names(PyObject *object) {
+std::vector<std::string> func_names(PyObject* object) {
     return translate_halide_errors([&] {
         const std::vector<hi::Function> outputs = outputs_of(to_pipeline(object));
         return hi::topological_order(outputs, hi::build_environment(outputs));

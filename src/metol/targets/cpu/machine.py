@@ -17,11 +17,11 @@ from typing import Any, Final, TypeVar
 import halide as hl
 import platformdirs
 
-from metol.errors import MetolError, UnsupportedTargetError
+from metol.errors import MachineFormatError, UnsupportedTargetError
 from metol.targets.cpu.host import available_cpus, cpu_name, detect_caches
 from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates, default_rates
 
-__all__ = ["VERSION", "CpuMachine", "MachineFormatError", "MachineRow", "default_cache_directory", "vector_isa"]
+__all__ = ["VERSION", "CpuMachine", "MachineRow", "default_cache_directory", "vector_isa"]
 
 VERSION: Final = 1
 _FORMAT: Final = "metol-cpu-machine"
@@ -30,10 +30,6 @@ _CLOCK_HZ: Final = {64: 3.0e9, 32: 3.5e9, 16: 3.0e9}
 # What a Halide target says about vectors starts with one of these; the rest of it does not change how fast code is.
 _VECTOR_FEATURES: Final = ("sse", "avx", "fma", "f16c", "sve", "arm_dot", "arm_fp16", "vsx", "rvv", "wasm_simd")
 _Rates = TypeVar("_Rates", OperationRates, MemoryRates, OverheadRates)
-
-
-class MachineFormatError(MetolError):
-    """A machine file is not valid JSON, not a machine, or of a version that this Metol cannot read."""
 
 
 @dataclass(frozen=True, slots=True)

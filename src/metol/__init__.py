@@ -1,0 +1,36 @@
+"""Metol turns a Halide algorithm into a fast, verified schedule.
+
+`metol.autoschedule(pipeline)` finds and applies one; `metol.load(path).apply(pipeline)` applies one that was saved.
+Names are imported when first used, so that `import metol` is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from metol.autoschedule import Result, autoschedule
+    from metol.errors import MetolError
+    from metol.lower import Schedule, load
+    from metol.options import SearchOptions
+    from metol.targets.cpu import CpuMachine
+
+__all__ = ["CpuMachine", "MetolError", "Result", "Schedule", "SearchOptions", "autoschedule", "load"]
+
+_HOMES = {
+    "CpuMachine": "metol.targets.cpu",
+    "MetolError": "metol.errors",
+    "Result": "metol.autoschedule",
+    "Schedule": "metol.lower",
+    "SearchOptions": "metol.options",
+    "autoschedule": "metol.autoschedule",
+    "load": "metol.lower",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module `metol` has no attribute `{name}`")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

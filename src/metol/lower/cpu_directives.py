@@ -1,0 +1,202 @@
+"""From a finished loop nest to the directives that make Halide generate it on a CPU.
+
+Enters: one FuncSchedule a Func. Leaves: Directives. Every loop is split from the outside in, so that only its first
+split can leave a remainder; which tail that split gets is what keeps the result right at every output size.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from metol import _core
+from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+from metol.lower.tails import TailRule
+from metol.pipeline import PipelineDag
+
+__all__ = ["cpu_directives"]
+
+
+def cpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> tuple[Directive, ...]:
+    """Return the directives of a complete loop nest.
+
+    Args:
+        dag: The pipeline.
+        schedules: One a Func, in the order of the DAG, none of them unscheduled.
+    """
+    nests = {
+        stage: _StageLoops(dag, stage, schedule.stages[position], schedule.placement == _core.Placement.ROOT)
+        for schedule in schedules
+        for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
+    }
+    tails = TailRule(dag, schedules)
+    directives: list[Directive] = []
+    for schedule in schedules:
+        func = dag.funcs[schedule.func]
+        if func.is_input or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED):
+            continue
+        directives += _placement(dag, schedule, nests)
+        for stage in func.stages:
+            if not dag.stages[stage].is_undef:
+                directives += nests[stage].directives(tails)
+    return tuple(directives)
+
+
+def _placement(
+    dag: PipelineDag, schedule: _core.FuncSchedule, nests: dict[int, "_StageLoops"]
+) -> tuple[Directive, ...]:
+    """Where a Func is computed and stored, and how its storage is laid out."""
+
+    def site(where: _core.Site) -> Site:
+        stage = dag.stages[where.stage]
+        return Site(stage.func, stage.index, nests[where.stage].body(where.level))
+
+    func = dag.funcs[schedule.func]
+    calls: list[tuple[Call, tuple[Argument, ...]]] = []
+    if schedule.placement == _core.Placement.ROOT:
+        calls.append((Call.COMPUTE_ROOT, ()))
+    else:
+        if schedule.slide_dim >= 0:
+            is_root = schedule.store.is_root
+            calls.append((Call.STORE_ROOT, ()) if is_root else (Call.STORE_AT, (site(schedule.store),)))
+        calls.append((Call.COMPUTE_AT, (site(schedule.compute),)))
+    if schedule.innermost_dim > 0:
+        order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
+        calls.append((Call.REORDER_STORAGE, tuple(Var(func.args[d]) for d in order)))
+    return tuple(Directive(schedule.func, 0, call, args) for call, args in calls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of a loop that runs at one level of the nest."""
+
+    loop: Loop
+    level: int
+    trips: int
+    """Iterations, or points for a piece of the innermost tile."""
+
+
+class _StageLoops:
+    """The loops of one Stage: how each is split, in which order they nest, which are parallel, vectors, unrolled."""
+
+    def __init__(self, dag: PipelineDag, stage_id: int, nest: _core.StageNest, is_root: bool) -> None:
+        self.stage = dag.stages[stage_id]
+        self.nest = nest
+        self.is_root = is_root
+        self.levels = [list(level) for level in nest.levels]
+        self.tile_level = len(self.levels) - 1
+        self.pieces = [self._pieces_of(loop) for loop in range(len(self.stage.loops))]
+        self.fused = self._fused_name()
+
+    def _pieces_of(self, loop: int) -> list[_Piece]:
+        """The parts of a loop, outermost first. The outermost one takes whatever extent there is at run time."""
+        turning = [level for level in range(self.tile_level) if self.levels[level][loop] > 1]
+        has_tile = self.levels[self.tile_level][loop] > 1
+        if has_tile and not turning:
+            turning = [self.tile_level - 1]
+        if not has_tile:
+            turning = turning or [self.tile_level - 1]
+        parts = [(level, self.levels[level][loop]) for level in turning]
+        if has_tile:
+            points = self.levels[self.tile_level][loop]
+            width = self.nest.vector_width if loop == self.nest.vector_loop else points
+            if points > width:
+                parts.append((self.tile_level, points // width))
+            parts.append((self.tile_level, width))
+        names = self._names(loop, len(parts))
+        return [_Piece(name, level, trips) for name, (level, trips) in zip(names, parts, strict=True)]
+
+    def _names(self, loop: int, count: int) -> list[Loop]:
+        """Names for the parts of a loop; the loop's own where it is whole. Updates get names of their own."""
+        dim = self.stage.loops[loop]
+        kind = RVar if dim.is_reduction else Var
+        if count == 1:
+            return [kind(dim.name)]
+        base = dim.name.replace("$", "_") + (f"_u{self.stage.index}" if self.stage.index else "")
+        suffixes = ("o", "i") if count == 2 else tuple(str(number) for number in range(count))
+        return [kind(f"{base}_{suffix}") for suffix in suffixes]
+
+    def _order(self) -> list[int]:
+        """Loops from outermost to innermost: as the core nests them."""
+        pure = [i for i, loop in enumerate(self.stage.loops) if not loop.is_reduction and i != self.nest.vector_loop]
+        vector = [self.nest.vector_loop] if self.nest.vector_loop >= 0 else []
+        reductions = [i for i, loop in enumerate(self.stage.loops) if loop.is_reduction]
+        return [*reversed(pure), *vector, *reversed(reductions)]
+
+    def _at_level(self, level: int) -> list[_Piece]:
+        """The pieces of one level, outermost first. In the tile, unrolled reductions go outside the rest."""
+        order = self._order()
+        if level == self.tile_level:
+            is_reduction = [self.stage.loops[loop].is_reduction for loop in order]
+            order = [loop for loop, r in zip(order, is_reduction, strict=True) if r] + [
+                loop for loop, r in zip(order, is_reduction, strict=True) if not r
+            ]
+        return [piece for loop in order for piece in self.pieces[loop] if piece.level == level]
+
+    def _parallel(self) -> list[_Piece]:
+        return self._at_level(0) if self.nest.is_parallel and self.is_root else []
+
+    def _fused_name(self) -> Loop | None:
+        parallel = self._parallel()
+        if len(parallel) < 2:
+            return None
+        name = "tasks" + (f"_u{self.stage.index}" if self.stage.index else "")
+        taken = {loop.name for loop in self.stage.loops}
+        return Var(name if name not in taken else f"{name}_fused")
+
+    def body(self, level: int) -> Loop:
+        """The innermost loop of a level, in whose body others can be computed."""
+        if level == 0 and self.fused is not None:
+            return self.fused
+        return self._at_level(level)[-1].loop
+
+    def directives(self, tails: TailRule) -> list[Directive]:
+        """Splits, fusion of the parallel loops, order, and what runs in parallel, in vectors, unrolled."""
+        calls = self._splits(tails)
+        parallel = self._parallel()
+        if self.fused is not None:
+            # From the innermost pair outwards, each time under the name of the whole.
+            inner = parallel[-1].loop
+            for piece in reversed(parallel[:-1]):
+                calls.append((Call.FUSE, (inner, piece.loop, self.fused)))
+                inner = self.fused
+        order = self._nesting()
+        if len(order) > 1:
+            calls.append((Call.REORDER, tuple(reversed(order))))
+        for piece in self._at_level(self.tile_level):
+            is_vector = self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1]
+            if is_vector and self.nest.vector_width > 1:
+                calls.append((Call.VECTORIZE, (piece.loop,)))
+            else:
+                calls.append((Call.UNROLL, (piece.loop,)))
+        if parallel:
+            calls.append((Call.PARALLEL, (self.fused or parallel[0].loop,)))
+        return [Directive(self.stage.func, self.stage.index, call, args) for call, args in calls]
+
+    def _splits(self, tails: TailRule) -> list[tuple[Call, tuple[Argument, ...]]]:
+        calls: list[tuple[Call, tuple[Argument, ...]]] = []
+        for loop, pieces in enumerate(self.pieces):
+            dim = self.stage.loops[loop]
+            rest: Loop = (RVar if dim.is_reduction else Var)(dim.name)
+            for number in range(len(pieces) - 1):
+                factor = 1
+                for piece in pieces[number + 1 :]:
+                    factor *= piece.trips
+                is_last = number == len(pieces) - 2
+                inner = pieces[-1].loop if is_last else type(rest)(f"{pieces[number + 1].loop.name}_in")
+                is_tile = pieces[number + 1].level == self.tile_level
+                is_only = len(pieces) == 2
+                tail = tails.inner_split(self.stage)
+                if number == 0:
+                    tail = tails.first_split(self.stage, loop, is_tile=is_tile, is_only=is_only)
+                calls.append((Call.SPLIT, (rest, pieces[number].loop, inner, factor, tail)))
+                rest = inner
+        return calls
+
+    def _nesting(self) -> list[Loop]:
+        """All loops from outermost to innermost."""
+        order: list[Loop] = []
+        for level in range(self.tile_level + 1):
+            if level == 0 and self.fused is not None:
+                order.append(self.fused)
+            else:
+                order += [piece.loop for piece in self._at_level(level)]
+        return order

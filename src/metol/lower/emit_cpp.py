@@ -1,0 +1,77 @@
+"""Writes a schedule as a C++ header that makes the same calls without Metol.
+
+Enters: a schedule. Leaves: the text of a header with one inline function over a `Halide::Pipeline`, which compiles
+without warnings as C++17 against Halide.h alone.
+"""
+
+import json
+
+from metol.lower.directive import RVar
+from metol.lower.schedule_data import ScheduleData
+from metol.lower.source import Block, Chain, Language, header_lines, outline
+
+__all__ = ["emit_cpp"]
+
+_LINE_LENGTH = 100
+_RESERVED = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl
+    concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype
+    default delete do double dynamic_cast else enum explicit export extern false final float for friend goto
+    if import inline int long module mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    override private protected public register reinterpret_cast requires return short signed sizeof static
+    static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename
+    union unsigned using virtual void volatile wchar_t while xor xor_eq std Halide linux unix assert NULL
+    errno stdin stdout stderr
+    """.split()  # noqa: SIM905 - a list of 100 quoted words reads worse
+)
+
+
+def emit_cpp(schedule: ScheduleData, function_name: str) -> str:
+    """Return the source of a header with the function `function_name(Halide::Pipeline)`."""
+    language = Language(
+        qualify=lambda *names: "::".join(("Halide", *names)),
+        all_of=" && ".join,
+        pairs=lambda pairs: "{" + ", ".join(f"{{{rvar}, {var}}}" for rvar, var in pairs) + "}",
+        reserved=_RESERVED,
+    )
+    parts = outline(schedule, language, taken=("pipeline", "outputs", "output", "count", function_name))
+    lines = [*(f"// {line}" for line in header_lines(schedule)), "#pragma once", "", '#include "Halide.h"', ""]
+    lines += ["#include <vector>", "", f"inline void {function_name}(Halide::Pipeline pipeline) {{"]
+    lines += _check_count(len(schedule.funcs))
+    lines += [f"    Halide::Func {name} = pipeline.get_func({index});" for name, index in parts.funcs]
+    lines += [f"    Halide::Func {name};" for name in parts.made_funcs]
+    for name, loop in parts.new_loops:
+        kind = "RVar" if isinstance(loop, RVar) else "Var"
+        lines.append(f"    Halide::{kind} {name}({json.dumps(loop.name, ensure_ascii=False)});")
+    lines += [f"    Halide::{lookup.kind} {lookup.name} = {lookup.expression};" for lookup in parts.lookups]
+    for block in parts.blocks:
+        lines += ["", f"    {{  // {block.title}", *(f"        {line}" for line in _write_block(block)), "    }"]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _check_count(count: int) -> list[str]:
+    return [
+        "    std::vector<Halide::Internal::Function> outputs;",
+        "    for (const Halide::Func &output : pipeline.outputs()) {",
+        "        outputs.push_back(output.function());",
+        "    }",
+        "    const size_t count = Halide::Internal::build_environment(outputs).size();",
+        f"    _halide_user_assert(count == {count})",
+        f'        << "this schedule is for a pipeline of {count} Funcs, not " << count << "\\n";',
+    ]
+
+
+def _write_block(block: Block) -> list[str]:
+    lines = [f"Halide::{lookup.kind} {lookup.name} = {lookup.expression};" for lookup in block.ordered_lookups()]
+    for chain in block.chains:
+        lines += _write_chain(chain)
+    return lines
+
+
+def _write_chain(chain: Chain) -> list[str]:
+    declaration = "Halide::Stage " if chain.result_kind == "Stage" else ""
+    assignment = f"{declaration}{chain.result} = " if chain.result else ""
+    first, *others = chain.lines(_LINE_LENGTH - 8 - len(assignment))
+    lines = [assignment + first, *others]
+    return [*lines[:-1], lines[-1] + ";"]

@@ -1,0 +1,48 @@
+"""What a finished schedule consists of: which pipeline it is for, and the list of directives.
+
+Enters: what extraction and lowering know. Leaves: an immutable value that every output (`apply`, Python, C++, JSON)
+reads. That the directives make sense together is checked here, once, when it is made.
+"""
+
+from dataclasses import dataclass
+
+from metol.lower.check import check_directives
+from metol.lower.directive import Directive
+from metol.lower.func_ref import FuncRef
+
+__all__ = ["Estimate", "ScheduleData"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The size that an output, an input or a scalar parameter was assumed to have."""
+
+    name: str
+    """Base name of the Func, or name of the parameter."""
+    bounds: tuple[tuple[int, int], ...] = ()
+    """(min, extent) of each dimension; empty for a scalar."""
+    value: int | float | bool | None = None
+    """The value of a scalar parameter, None for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleData:
+    """A list of directives, and the pipeline, machine and sizes that they are for."""
+
+    funcs: tuple[FuncRef, ...]
+    """Every Func of the pipeline, in the order of `Pipeline.get_func`."""
+    directives: tuple[Directive, ...]
+    """The calls in the order to make them, all those of one Func next to each other."""
+    target: str = ""
+    """The Halide target that the schedule is for."""
+    estimates: tuple[Estimate, ...] = ()
+    """The sizes that the schedule was made for."""
+    algorithm_hash: str = ""
+    """16 hexadecimal digits that name the algorithm, or "" where unknown."""
+    halide_version: str = ""
+    """The Halide that the schedule was made with."""
+    metol_version: str = ""
+    """The Metol that made the schedule."""
+
+    def __post_init__(self) -> None:
+        check_directives(self.funcs, self.directives)

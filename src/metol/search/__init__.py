@@ -1,0 +1,9 @@
+"""The room that searches: a Space and a cost model enter, the loop nest of lowest predicted cost leaves.
+
+A strategy is one short Python file over the batches of `metol._core.Space`; see `beam.py`.
+"""
+
+from metol.search.beam import BeamSearch
+from metol.search.strategy import Budget, SearchResult, Strategy
+
+__all__ = ["BeamSearch", "Budget", "SearchResult", "Strategy"]

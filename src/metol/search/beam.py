@@ -1,0 +1,161 @@
+"""Beam search with coarse-to-fine passes; greedy search is a beam of width 1.
+
+A Space and a cost model enter, the best complete loop nest leaves. Source: Adams et al. 2019, §3.2 (passes and
+penalties), §4.3 (random dropout).
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from metol import _core
+from metol.errors import SearchError
+from metol.search.strategy import Budget, SearchResult
+
+__all__ = ["BeamSearch"]
+
+# States whose ancestors are permitted in the next pass ("the top few", Adams et al. 2019, §3.2).
+_TOP_FEW = 4
+
+Hashes = npt.NDArray[np.uint64]  # [B] uint64
+
+
+@dataclass(slots=True)
+class _Trace:
+    """The beams of one pass, so that the ancestors of its results can be found."""
+
+    beams: list[_core.States] = field(default_factory=list)
+    parents: list[npt.NDArray[np.intp]] = field(default_factory=list)  # [beam] index into the beam before
+
+    def ancestors(self, space: _core.Space, indices: list[int], depth: int) -> set[int]:
+        """Hash, at `depth`, every state on the way to these states of the last beam."""
+        hashes: set[int] = set()
+        current = sorted(set(indices))
+        for beam, parents in zip(reversed(self.beams), reversed(self.parents), strict=True):
+            hashes.update(space.structural_hash(beam.take(current), depth).tolist())
+            current = sorted({int(parents[i]) for i in current})
+        return hashes
+
+
+@dataclass(frozen=True, slots=True)
+class BeamSearch:
+    """Keeps the `width` best states of each decision, and goes over all decisions `passes` times.
+
+    Pass p, from 1, admits only states whose structural hash at depth p - 1 lies on the way to a good result of the pass
+    before, and ranks the k-th state (from 0) that shares a hash at depth p + 1 with better ones as if it cost
+    1 + `duplicate_penalty` * k times as much. The penalty only orders the beam: the cost of a result is its own.
+    """
+
+    width: int = 32
+    """States kept; 1 is greedy."""
+    passes: int = 5
+    """Coarse-to-fine passes; a beam of width 1 needs but one."""
+    dropout: float = 0.0
+    """Chance that a state is passed over while the beam is filled, 0 for none (Adams et al. 2019, §4.3)."""
+    seed: int = 0
+    """Seed of the dropout."""
+    duplicate_penalty: float = 1.0
+    """By how much each better state with the same hash adds to a state's cost, as a share of it."""
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise SearchError(f"A beam needs a width of at least 1, not {self.width}; use 1 for a greedy search.")
+        if self.passes < 1:
+            raise SearchError(f"A beam search needs at least 1 pass, not {self.passes}.")
+        if not 0 <= self.dropout < 1:
+            raise SearchError(f"A dropout is a probability below 1, not {self.dropout}.")
+
+    def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
+        """Find a complete loop nest of low predicted cost."""
+        rng = np.random.default_rng(self.seed)
+        permitted: set[int] | None = None
+        best: SearchResult | None = None
+        candidates = 0
+        for pass_number in range(1, 1 + (self.passes if self.width > 1 else 1)):
+            beam, trace, count = self._run_pass(space, model, budget, pass_number, permitted, rng)
+            candidates += count
+            costs = space.cost(beam, model)
+            order = np.argsort(costs, kind="stable")
+            winner = int(order[0])
+            is_better = best is None or costs[winner] < best.cost_seconds
+            if best is None or is_better:
+                best = SearchResult(beam.take([winner]), float(costs[winner]), candidates, True)
+            if budget.is_spent():
+                return SearchResult(best.state, best.cost_seconds, candidates, False)
+            few = [int(i) for i in order[:_TOP_FEW]]
+            permitted = trace.ancestors(space, few, pass_number)
+        assert best is not None
+        return SearchResult(best.state, best.cost_seconds, candidates, True)
+
+    def _run_pass(
+        self,
+        space: _core.Space,
+        model: _core.CostModel,
+        budget: Budget,
+        pass_number: int,
+        permitted: set[int] | None,
+        rng: np.random.Generator,
+    ) -> tuple[_core.States, _Trace, int]:
+        """Make every decision once. Past the end of the budget only the best state is followed."""
+        beam = space.root()
+        trace = _Trace()
+        candidates = 0
+        for _ in range(space.decision_count):
+            children, parents = space.expand(beam)
+            costs = space.cost(children, model)
+            candidates += len(children)
+            width = 1 if budget.is_spent() else self.width
+            admitted = _admitted(space, children, pass_number, permitted)
+            kept = self._select(space, children, costs, admitted, pass_number, width, rng)
+            beam = children.take(kept)
+            trace.beams.append(beam)
+            trace.parents.append(parents[kept].astype(np.intp))
+        return beam, trace, candidates
+
+    def _select(
+        self,
+        space: _core.Space,
+        children: _core.States,
+        costs: npt.NDArray[np.float64],
+        admitted: npt.NDArray[np.bool_],
+        pass_number: int,
+        width: int,
+        rng: np.random.Generator,
+    ) -> list[int]:
+        """Positions of the states to keep, best first."""
+        candidates = np.flatnonzero(admitted)
+        order = candidates[np.argsort(costs[candidates], kind="stable")]
+        if width > 1:
+            hashes = space.structural_hash(children, pass_number + 1)
+            order = _penalized_order(order, costs, hashes, self.duplicate_penalty)
+        if self.dropout == 0:
+            return [int(i) for i in order[:width]]
+        is_kept = rng.random(len(order)) >= self.dropout
+        # Never nothing: where all were passed over, the best stays.
+        return [int(i) for i in order[is_kept][:width]] or [int(order[0])]
+
+
+def _admitted(
+    space: _core.Space, children: _core.States, pass_number: int, permitted: set[int] | None
+) -> npt.NDArray[np.bool_]:
+    """Which children this pass considers; all of them where none would be left."""
+    everything = np.ones(len(children), dtype=np.bool_)
+    if permitted is None:
+        return everything
+    hashes = space.structural_hash(children, pass_number - 1)
+    admitted = np.isin(hashes, np.fromiter(permitted, dtype=np.uint64, count=len(permitted)))
+    return admitted if admitted.any() else everything
+
+
+def _penalized_order(
+    order: npt.NDArray[np.intp], costs: npt.NDArray[np.float64], hashes: Hashes, penalty: float
+) -> npt.NDArray[np.intp]:
+    """Reorder states, best first, after each pays for the better ones that share its hash."""
+    seen: Counter[int] = Counter()
+    penalized = np.empty(len(order))
+    for position, (index, key) in enumerate(zip(order.tolist(), hashes[order].tolist(), strict=True)):
+        penalized[position] = costs[index] * (1 + penalty * seen[key])
+        seen[key] += 1
+    return order[np.argsort(penalized, kind="stable")]

@@ -1,0 +1,57 @@
+"""What every search strategy takes and gives: a space, a cost model and a budget enter, a complete loop nest leaves.
+
+A strategy is never interrupted: it asks the budget between batches, and always returns an answer.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from metol import _core
+
+__all__ = ["Budget", "SearchResult", "Strategy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long a search may go on."""
+
+    seconds: float | None = None
+    """Wall-clock seconds from `started`; None for no limit. A strategy ends soon after, with the best it has."""
+    is_cancelled: Callable[[], bool] = lambda: False
+    """Asked between batches; True ends the search as the end of the time does."""
+    started: float = 0.0
+    """The `time.monotonic()` that `seconds` counts from."""
+
+    @staticmethod
+    def start(seconds: float | None = None, is_cancelled: Callable[[], bool] = lambda: False) -> "Budget":
+        """Return a budget that runs from now."""
+        return Budget(seconds, is_cancelled, time.monotonic())
+
+    def is_spent(self) -> bool:
+        """Has the time run out, or did somebody cancel?"""
+        is_late = self.seconds is not None and time.monotonic() - self.started >= self.seconds
+        return is_late or self.is_cancelled()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The outcome of a search."""
+
+    state: _core.States
+    """The best complete loop nest found, a batch of one."""
+    cost_seconds: float
+    """Its predicted cost."""
+    candidates: int
+    """Candidates that were generated, featurized and costed."""
+    is_complete: bool
+    """False where the budget ended the search early."""
+
+
+class Strategy(Protocol):
+    """A way to search. The same space, model and seed give the same result, whatever the number of threads."""
+
+    def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
+        """Find a complete loop nest of low predicted cost."""
+        ...

@@ -1,0 +1,1 @@
+"""All that differs by machine: one folder a target."""

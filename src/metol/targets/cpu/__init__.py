@@ -1,0 +1,7 @@
+"""CPUs: their description, its calibration, and the numbers that the core searches with."""
+
+from metol.targets.cpu.calibrate import calibrate
+from metol.targets.cpu.machine import CpuMachine, MachineRow
+from metol.targets.cpu.parameters import cpu_parameters
+
+__all__ = ["CpuMachine", "MachineRow", "calibrate", "cpu_parameters"]

@@ -1,0 +1,140 @@
+"""From a measured machine and a pipeline to the numbers that the C++ core reckons with.
+
+Enters: a `CpuMachine` and a `PipelineDag`. Leaves: `CpuParameters`, with the arithmetic of one point of each Stage in
+seconds, from its histogram of operations. These stand for the coefficients of Adams et al. 2019, appendix B, until
+weights are trained.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from metol import _core
+from metol.pipeline import PipelineDag, op_classes
+from metol.targets.cpu.machine import CpuMachine
+from metol.targets.cpu.rates import OperationRates
+
+__all__ = ["cpu_parameters"]
+
+# Operations of a boundary condition that remain once Halide has split off the loop iterations near the border.
+_BOUNDARY_SHARE: Final = 0.1
+# Part of the last cache that a pipeline can count on: its other users are the code and the system.
+_SHARED_CACHE_SHARE: Final = 0.5
+# A private cache holds less than its size before streams evict what is to be used again.
+_PRIVATE_CACHE_SHARE: Final = 0.75
+# Jumping to another run of memory costs about the latency of the last cache, of which the core hides most.
+_SEGMENT_LOOP_ENTRIES: Final = 10.0
+# Entering a production: bounds of its loops, the loop itself, an allocation on the stack.
+_PRODUCTION_LOOP_ENTRIES: Final = 8.0
+_VECTOR_REGISTERS: Final = {64: 32, 32: 16, 16: 16}
+
+
+def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters:
+    """Fill in what the core needs to know to search for schedules of one pipeline on one machine.
+
+    Args:
+        machine: Sizes and rates.
+        dag: The pipeline; one entry of `vector_point_seconds` and `scalar_point_seconds` is made a Stage.
+
+    Returns:
+        The parameters, all in seconds, bytes and counts.
+    """
+    parameters = _core.CpuParameters()
+    parameters.cores = machine.cores
+    parameters.vector_bytes = machine.vector_bytes
+    parameters.vector_registers = _VECTOR_REGISTERS[machine.vector_bytes]
+    parameters.cache_line_bytes = machine.cache_line_bytes
+    parameters.l1_bytes = int(machine.l1_bytes * _PRIVATE_CACHE_SHARE)
+    parameters.l2_bytes = int(machine.l2_bytes * _PRIVATE_CACHE_SHARE)
+    parameters.l3_bytes = int(machine.l3_bytes * _SHARED_CACHE_SHARE)
+    _fill_memory(parameters, machine)
+    _fill_overheads(parameters, machine)
+    vector_seconds = _seconds_by_class(machine.operations)
+    parameters.vector_point_seconds = [_vector_point_seconds(machine, dag, s, vector_seconds) for s in dag.stages]
+    parameters.scalar_point_seconds = [_scalar_point_seconds(machine, dag, s) for s in dag.stages]
+    return parameters
+
+
+def _fill_memory(parameters: _core.CpuParameters, machine: CpuMachine) -> None:
+    memory = machine.memory
+    parameters.seconds_per_vector_load = memory.l1_load_seconds
+    parameters.seconds_per_vector_store = memory.l1_store_seconds
+    parameters.seconds_per_scalar_load = memory.l1_scalar_load_seconds
+    parameters.seconds_per_gathered_element = machine.operations.gather_element_seconds
+    parameters.seconds_per_byte_into_l1 = 1 / memory.l2_read_bytes_per_second
+    parameters.seconds_per_byte_into_l2 = 1 / memory.l3_read_bytes_per_second
+    parameters.seconds_per_byte_into_l3 = 1 / memory.dram_read_bytes_per_second
+    parameters.seconds_per_byte_into_l3_all_cores = 1 / memory.dram_read_bytes_per_second_all_threads
+    parameters.seconds_per_fault_byte = memory.page_fault_seconds_per_byte
+    parameters.fault_threshold_bytes = int(memory.fresh_allocation_bytes)
+
+
+def _fill_overheads(parameters: _core.CpuParameters, machine: CpuMachine) -> None:
+    overheads = machine.overheads
+    parameters.seconds_per_loop_iteration = overheads.loop_iteration_seconds
+    parameters.seconds_per_production = _PRODUCTION_LOOP_ENTRIES * overheads.loop_entry_seconds
+    parameters.seconds_per_segment = _SEGMENT_LOOP_ENTRIES * overheads.loop_entry_seconds
+    parameters.seconds_per_parallel_launch = overheads.parallel_launch_seconds
+    parameters.seconds_per_task = overheads.parallel_task_seconds
+    parameters.seconds_per_allocation = overheads.small_allocation_seconds
+
+
+def _seconds_by_class(rates: OperationRates) -> Mapping[str, float]:
+    """Seconds of one operation of each class on one native vector; classes that cost nothing apart are left out.
+
+    Loads and stores are counted by the features; constants, loop variables and parameters stay in registers.
+    """
+    add, integer = rates.f32_add_seconds, rates.i32_add_seconds
+    return {
+        "CastWiden": rates.widen_u8_u16_seconds,
+        "CastNarrow": rates.narrow_u16_u8_seconds,
+        "CastIntFloat": rates.convert_i32_f32_seconds,
+        "CastFloat": rates.convert_i32_f32_seconds,
+        "AddInt": integer,
+        "AddFloat": add,
+        "MulNarrow": rates.i16_mul_seconds,
+        "MulInt": rates.i32_mul_seconds,
+        # Half of the multiplications fuse with an addition.
+        "MulFloat": rates.f32_mul_seconds / 2,
+        "DivConst": rates.i32_div_constant_seconds,
+        "DivInt": rates.i32_div_seconds,
+        "DivFloat": rates.f32_div_seconds,
+        "Mod": rates.i32_div_seconds,
+        "MinMaxInt": integer,
+        "MinMaxFloat": rates.f32_min_max_seconds,
+        "CompareInt": integer,
+        "CompareFloat": rates.f32_compare_select_seconds / 2,
+        "Logic": integer / 2,
+        "SelectInt": integer,
+        "SelectFloat": rates.f32_compare_select_seconds / 2,
+        "Bitwise": integer,
+        "Shift": integer,
+        "FixedPoint": 2 * rates.i16_add_seconds,
+        "Round": rates.f32_add_seconds,
+        "Sqrt": rates.f32_sqrt_seconds,
+        "Transcendental": rates.f32_exp_seconds,
+        "ExternCall": rates.f32_sin_seconds,
+        "Address": integer / 2,
+    }
+
+
+def _vector_point_seconds(
+    machine: CpuMachine, dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]
+) -> float:
+    """Seconds of the arithmetic of one point, in code vectorized at native width of its widest type."""
+    lanes = machine.vector_bytes / stage.widest_bytes
+    counts = zip(op_classes(), stage.op_histogram, strict=True)
+    seconds = sum(count * seconds_by_class.get(op.name, 0.0) for op, count in counts) / lanes
+    return seconds * (_BOUNDARY_SHARE if dag.funcs[stage.func].is_boundary_condition else 1.0)
+
+
+def _scalar_point_seconds(machine: CpuMachine, dag: PipelineDag, stage: _core.Stage) -> float:
+    """Seconds of the arithmetic of one point in scalar code: slow operations take as long as those of a vector."""
+    by_class = _seconds_by_class(machine.operations)
+    slow = {"DivInt": machine.vector_bytes / 4, "Mod": machine.vector_bytes / 4, "ExternCall": machine.vector_bytes / 4}
+    seconds = 0.0
+    for op, count in zip(op_classes(), stage.op_histogram, strict=True):
+        if op.name in by_class:
+            seconds += count * max(machine.operations.scalar_op_seconds, by_class[op.name] / slow.get(op.name, 1.0))
+    # A scattered read-modify-write waits for the store before it; six cycles on current cores.
+    scatters = 6 / machine.clock_hz if stage.has_data_dependent_write else 0.0
+    return (seconds + scatters) * (_BOUNDARY_SHARE if dag.funcs[stage.func].is_boundary_condition else 1.0)

@@ -1,0 +1,143 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lower_cases import BLUR, CASES, GUARD, Case, is_same, on, realize
+
+from metol.errors import ScheduleFormatError
+from metol.lower import Call, Directive, Estimate, FuncRef, RVar, Schedule, Site, Tail, Var, load
+
+FIXTURE = Path(__file__).parent / "fixtures" / "blur_version_1.json"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_json_keeps_everything(case: Case) -> None:
+    schedule = case.schedule()
+    assert Schedule.from_json(schedule.to_json()) == schedule
+
+
+NAMES = st.text(min_size=1).filter(lambda name: "." not in name)
+
+
+@st.composite
+def random_schedules(draw: st.DrawFn) -> Schedule:
+    rvars = draw(st.lists(st.lists(NAMES, max_size=2, unique=True), max_size=3))
+    args = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    func = FuncRef(0, draw(NAMES), tuple(args), tuple(map(tuple, rvars)), ("float32",), draw(st.integers(-1, 5)))
+    stage = draw(st.integers(0, len(rvars)))
+    old = draw(
+        st.sampled_from([Var(arg) for arg in args] + [RVar(name) for name in (rvars[stage - 1] if stage else [])])
+    )
+    taken = {*args, *(name for names in rvars for name in names)}
+    outer, inner = draw(st.lists(NAMES.filter(lambda name: name not in taken), min_size=2, max_size=2, unique=True))
+    kind = type(old)
+    directives = [
+        on(0, 0, Call.SPECIALIZE, 0, draw(st.integers(1, 2**31))),
+        on(0, stage, Call.SPLIT, old, kind(outer), kind(inner), draw(st.integers(1, 99)), draw(st.sampled_from(Tail))),
+        on(0, 0, Call.PARALLEL, Var(args[0]), branch=(0,)),
+        on(0, 0, Call.STORE_AT, Site(0, 0, None)),
+        on(0, 0, Call.STORE_IN, draw(st.sampled_from(["Heap", "Stack"]))),
+    ]
+    bounds = tuple(draw(st.lists(st.tuples(st.integers(), st.integers()), max_size=3)))
+    value = draw(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False))
+    texts = [draw(st.text()) for _ in range(4)]
+    return Schedule((func,), tuple(directives), texts[0], (Estimate(draw(st.text()), bounds, value),), *texts[1:])
+
+
+@given(random_schedules())
+def test_json_keeps_any_schedule(schedule: Schedule) -> None:
+    assert Schedule.from_json(schedule.to_json()) == schedule
+
+
+def test_json_has_one_line_a_directive() -> None:
+    lines = BLUR.schedule().to_json().splitlines()
+    assert '    [[2, 0], "reorder", {"var": "x_i"}, {"var": "y_i"}, {"var": "x_o"}, {"var": "y_o"}],' in lines
+    changed = list(BLUR.directives)
+    changed[1] = dataclasses.replace(changed[1], args=(*changed[1].args[:3], 32, GUARD))
+    other = dataclasses.replace(BLUR.schedule(), directives=tuple(changed)).to_json().splitlines()
+    assert sum(before != after for before, after in zip(lines, other, strict=True)) == 1
+
+
+def test_file_of_version_1_still_loads() -> None:
+    schedule = load(FIXTURE)
+    assert schedule == BLUR.schedule()
+    pipeline, other = BLUR.build(), BLUR.build()
+    schedule.apply(pipeline)
+    BLUR.schedule().apply(other)
+    assert is_same(realize(pipeline, (9, 4)), realize(other, (9, 4)))
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    BLUR.schedule().save(tmp_path / "blur.json")
+    assert load(tmp_path / "blur.json") == BLUR.schedule()
+
+
+def test_save_writes_source_where_the_name_asks_for_it(tmp_path: Path) -> None:
+    for name, text in (("a.py", BLUR.schedule().to_python()), ("a.h", BLUR.schedule().to_cpp())):
+        BLUR.schedule().save(tmp_path / name)
+        assert (tmp_path / name).read_text(encoding="utf-8") == text
+
+
+def test_load_refuses_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "blur.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ScheduleFormatError, match="not valid JSON"):
+        load(tmp_path / "blur.json")
+
+
+@pytest.mark.parametrize("text", ["", "{", "hello", '{"format": "metol-schedule"'])
+def test_from_json_refuses_what_is_not_json(text: str) -> None:
+    with pytest.raises(ScheduleFormatError, match=r"not valid JSON.*Schedule.save\(\)"):
+        Schedule.from_json(text)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "{}", '{"format": "recipe", "version": 1}'])
+def test_from_json_refuses_another_format(text: str) -> None:
+    with pytest.raises(ScheduleFormatError, match=r"has no \"format\": \"metol-schedule\""):
+        Schedule.from_json(text)
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_from_json_refuses_another_version(version: object) -> None:
+    with pytest.raises(ScheduleFormatError, match=r"reads version 1\. Upgrade Metol"):
+        Schedule.from_json(json.dumps({"format": "metol-schedule", "version": version}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("funcs", None),
+        ("funcs", [{"name": "f"}]),
+        ("funcs", [{"name": 3, "types": [], "args": []}]),
+        ("target", 3),
+        ("estimates", [{"name": "f", "bounds": [[0]], "value": None}]),
+        ("estimates", [{"name": "f", "bounds": [], "value": "many"}]),
+        ("directives", {}),
+        ("directives", [[]]),
+        ("directives", [[[2], "compute_root"]]),
+        ("directives", [[[2, 0], "compute_nowhere"]]),
+        ("directives", [[[2, 0.5], "compute_root"]]),
+        ("directives", [[[2, 0], "parallel", {"loop": "x"}]]),
+        ("directives", [[[2, 0], "parallel", {}]]),
+        ("directives", [[[2, 0], "vectorize", {"var": "x"}, 8, {"tail": "Auto"}]]),
+    ],
+)
+def test_from_json_refuses_a_damaged_file(key: str, value: object) -> None:
+    document = json.loads(BLUR.schedule().to_json())
+    document[key] = value
+    with pytest.raises(ScheduleFormatError, match="damaged"):
+        Schedule.from_json(json.dumps(document))
+
+
+def test_from_json_refuses_directives_that_mean_nothing() -> None:
+    document = json.loads(BLUR.schedule().to_json())
+    document["directives"].append([[0, 0], "parallel", {"var": "z"}])
+    with pytest.raises(ScheduleFormatError, match=r"Directive 14 .*has no loop"):
+        Schedule.from_json(json.dumps(document))
+
+
+def test_directive_shows_itself_readably() -> None:
+    directive = Directive(2, 1, Call.SPLIT, (Var("x"), Var("a"), Var("b"), 8, GUARD), (0,))
+    assert str(directive) == "Func 2 stage 1 branch 0: split(x, a, b, 8, GuardWithIf)"

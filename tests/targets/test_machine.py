@@ -1,0 +1,172 @@
+"""The description of a CPU: defaults, detection, the file format and the cache."""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from metol.errors import MetolError, UnsupportedTargetError
+from metol.targets.cpu.host import available_cpus, detect_caches, parse_cpu_list
+from metol.targets.cpu.machine import CpuMachine, MachineFormatError, default_cache_directory
+from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates
+
+VERSION_1 = Path(__file__).parent / "cpu_machine_version_1.json"
+AVX2 = "x86-64-linux-sse41-avx-avx2-fma-f16c"
+AVX512 = f"{AVX2}-avx512-avx512_skylake"
+
+
+@pytest.mark.parametrize(
+    ("target", "integer_bytes", "float_bytes"),
+    [
+        ("x86-64-linux", 16, 16),
+        ("x86-64-linux-sse41-avx", 16, 32),
+        (AVX2, 32, 32),
+        (AVX512, 64, 64),
+        ("arm-64-linux", 16, 16),
+    ],
+)
+def test_default_takes_vector_bytes_from_the_target(target: str, integer_bytes: int, float_bytes: int) -> None:
+    machine = CpuMachine.default(target)
+    assert (machine.integer_vector_bytes, machine.float_vector_bytes) == (integer_bytes, float_bytes)
+    assert machine.vector_bytes == float_bytes
+
+
+def test_natural_vector_lanes_follow_the_type() -> None:
+    machine = CpuMachine.default("x86-64-linux-sse41-avx")
+    assert machine.natural_vector_lanes(8) == 16
+    assert machine.natural_vector_lanes(32, is_float=True) == 8
+    assert machine.natural_vector_lanes(1024) == 1
+
+
+def test_default_detects_this_machine() -> None:
+    machine = CpuMachine.default()
+    assert machine.name
+    assert machine.cores == len(available_cpus())
+    assert 4 << 10 <= machine.l1_bytes < machine.l2_bytes
+    assert not machine.is_calibrated
+
+
+def test_default_uses_the_given_threads() -> None:
+    assert CpuMachine.default(threads=1).cores == 1
+
+
+def test_default_refuses_an_unknown_target() -> None:
+    with pytest.raises(UnsupportedTargetError, match="pdp11"):
+        CpuMachine.default("pdp11")
+    with pytest.raises(UnsupportedTargetError, match="hexagon"):
+        CpuMachine.default("hexagon-32-noos")
+
+
+def test_default_orders_the_memory_hierarchy() -> None:
+    memory = CpuMachine.default(AVX2).memory
+    assert memory.l2_read_bytes_per_second > memory.l3_read_bytes_per_second > memory.dram_read_bytes_per_second
+
+
+def test_json_round_trip_keeps_everything(tmp_path: Path) -> None:
+    machine = replace(CpuMachine.default(AVX2), is_calibrated=True, notes=("a note",))
+    machine.save(tmp_path / "folder" / "machine.json")
+    assert CpuMachine.load(tmp_path / "folder" / "machine.json") == machine
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["machine.json"]
+
+
+def test_load_reads_version_1() -> None:
+    machine = CpuMachine.load(VERSION_1)
+    assert machine.cores == 2
+    assert machine.is_calibrated
+    assert machine.operations.f32_fma_seconds == pytest.approx(2.7e-10, rel=0.1)
+
+
+def _without(content: dict[str, object], key: str) -> dict[str, object]:
+    return {name: value for name, value in content.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: {**c, "version": 99}, "version 1, not 99"),
+        (lambda c: {**c, "format": "other"}, "format"),
+        (lambda c: _without(c, "l2_bytes"), "l2_bytes"),
+        (lambda c: {**c, "surprise": 1}, "surprise"),
+        (lambda c: {**c, "cores": 0}, "cores"),
+        (lambda c: {**c, "clock_hz": "fast"}, "clock_hz"),
+        (lambda c: {**c, "memory": {**c["memory"], "l1_load_seconds": -1.0}}, "l1_load_seconds"),
+        (lambda c: {**c, "operations": []}, "OperationRates"),
+        (lambda c: {**c, "float_vector_bytes": 24}, "float_vector_bytes"),
+    ],
+)
+def test_from_json_refuses_what_is_not_a_machine(change, message: str) -> None:
+    with pytest.raises(MachineFormatError, match=message):
+        CpuMachine.from_json(json.dumps(change(json.loads(VERSION_1.read_text()))))
+
+
+def test_load_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text("{")
+    with pytest.raises(MetolError, match=r"broken\.json"):
+        CpuMachine.load(path)
+
+
+def test_detect_returns_the_saved_calibration(tmp_path: Path) -> None:
+    machine = replace(CpuMachine.default(AVX2), is_calibrated=True, clock_hz=1.25e9)
+    machine.save(machine.cache_path(tmp_path))
+    assert CpuMachine.detect(AVX2, cache_directory=tmp_path) == machine
+
+
+def test_detect_returns_defaults_without_a_calibration(tmp_path: Path) -> None:
+    assert CpuMachine.detect(AVX2, cache_directory=tmp_path) == CpuMachine.default(AVX2)
+
+
+def test_detect_notes_a_calibration_that_cannot_be_read(tmp_path: Path) -> None:
+    path = CpuMachine.default(AVX2).cache_path(tmp_path)
+    path.write_text("not json")
+    machine = CpuMachine.detect(AVX2, cache_directory=tmp_path)
+    assert not machine.is_calibrated
+    assert "metol calibrate" in machine.notes[0]
+
+
+def test_fingerprint_depends_on_the_machine_and_not_on_its_rates() -> None:
+    machine = CpuMachine.default(AVX2)
+    assert replace(machine, clock_hz=1e9, is_calibrated=True).fingerprint == machine.fingerprint
+    others = [replace(machine, cores=77), replace(machine, l2_bytes=7), CpuMachine.default(AVX512)]
+    assert len({machine.fingerprint, *(other.fingerprint for other in others)}) == 4
+
+
+def test_default_cache_directory_belongs_to_metol() -> None:
+    assert "metol" in default_cache_directory().parts
+
+
+def test_rows_show_every_rate_with_its_meaning() -> None:
+    rows = CpuMachine.default(AVX2).rows()
+    names = [row.name for row in rows]
+    assert len(set(names)) == len(names)
+    assert all(row.meaning for row in rows)
+    for group in (OperationRates, MemoryRates, OverheadRates):
+        assert {item.name for item in fields(group)} <= set(names)
+
+
+def _write_cache(folder: Path, level: int, kind: str, size: str, sharers: str) -> None:
+    folder.mkdir(parents=True)
+    texts = {"level": str(level), "type": kind, "size": size, "shared_cpu_list": sharers, "coherency_line_size": "64"}
+    for name, text in texts.items():
+        (folder / name).write_text(text + "\n")
+
+
+def test_detect_caches_counts_our_part(tmp_path: Path) -> None:
+    for cpu in (0, 1):
+        caches = tmp_path / f"cpu{cpu}" / "cache"
+        _write_cache(caches / "index0", 1, "Data", "48K", str(cpu))
+        _write_cache(caches / "index1", 1, "Instruction", "32K", str(cpu))
+        _write_cache(caches / "index2", 2, "Unified", "2048K", "0-1")
+        _write_cache(caches / "index3", 3, "Unified", "32M", "0-7")
+    caches = detect_caches((0, 1), tmp_path)
+    assert (caches.l1_bytes, caches.l2_bytes, caches.l3_bytes) == (48 << 10, 1 << 20, 8 << 20)
+
+
+def test_detect_caches_falls_back_to_typical_sizes(tmp_path: Path) -> None:
+    assert detect_caches((0,), tmp_path).l2_bytes == 512 << 10
+
+
+def test_parse_cpu_list_reads_ranges() -> None:
+    assert parse_cpu_list("0-2,8\n") == (0, 1, 2, 8)
+    assert parse_cpu_list("") == ()
