@@ -40,7 +40,7 @@ class Provenance:
         """Look at this machine."""
         import halide as hl
 
-        from metol.targets.cpu.machine import CpuMachine
+        from metol.targets.cpu import CpuMachine
 
         machine = CpuMachine.default()
         packages = {name: importlib.metadata.version(name) for name in ("halide", "numpy")}

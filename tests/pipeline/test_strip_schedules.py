@@ -91,5 +91,5 @@ def test_the_result_is_unchanged() -> None:
 
 
 def test_only_pipelines_and_funcs_can_be_stripped() -> None:
-    with pytest.raises(ExtractionError, match="Expected an hl.Pipeline"):
+    with pytest.raises(ExtractionError, match=r"Expected an hl.Pipeline"):
         strip_schedules(3)

@@ -169,6 +169,8 @@ class _StageLoops:
                 calls.append((Call.UNROLL, (piece.loop,)))
         if parallel:
             calls.append((Call.PARALLEL, (self.fused or parallel[0].loop,)))
+        if not calls and self.stage.index > 0:
+            calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args) for call, args in calls]
 
     def _splits(self, tails: TailRule) -> list[tuple[Call, tuple[Argument, ...]]]:

@@ -1,6 +1,7 @@
 """The room that reads pipelines: a Halide Pipeline enters, an immutable DAG of Funcs, Stages and Edges leaves.
 
-The DAG is what Adams et al. 2019, §4.1, call algorithm-specific: bounds, Jacobians and op histograms, invariant to the schedule.
+The DAG is what Adams et al. 2019, §4.1, call algorithm-specific: bounds, Jacobians and op histograms, whatever the
+schedule.
 """
 
 from metol.pipeline.dag import OpClass, PipelineDag, extract, func_names, op_classes, strip_schedules

@@ -15,7 +15,7 @@ __all__ = ["EstimateMap", "split_estimates"]
 Regions: TypeAlias = dict[str, list[tuple[int, int]]]
 
 EstimateMap: TypeAlias = Mapping[str, float | Sequence[tuple[int, int]]]
-"""Name of an output Func, an input or a parameter -> a (min, extent) a dimension, or a number. A `$n` suffix may be left out."""
+"""Name of an output Func, an input or a parameter, without `$n` -> a (min, extent) a dimension, or a number."""
 
 
 def split_estimates(estimates: EstimateMap | None) -> tuple[Regions, dict[str, float]]:
@@ -42,7 +42,7 @@ def split_estimates(estimates: EstimateMap | None) -> tuple[Regions, dict[str, f
 
 def _to_region(name: str, value: object) -> list[tuple[int, int]]:
     """Check one size."""
-    rule = f"The estimate of `{name}` must be a number, or one (min, extent) a dimension, such as [(0, 1920), (0, 1080)]"
+    rule = f"The estimate of `{name}` must be a number, or one (min, extent) a dimension, as in [(0, 1920), (0, 1080)]"
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise MissingEstimateError(f"{rule}; it is {value!r}.")
     region = []

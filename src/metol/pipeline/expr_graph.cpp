@@ -232,7 +232,7 @@ const LinearForm& ExprGraph::linear(int32_t id) const {
 }
 
 // A shift by a literal multiplies by this.
-std::optional<Rational> ExprGraph::shift_factor(const ExprNode &node) const {
+std::optional<Rational> ExprGraph::shift_factor(const ExprNode& node) const {
     const bool is_left = node.name == "shift_left";
     if (!is_left && node.name != "shift_right") {
         return std::nullopt;

@@ -96,6 +96,7 @@ class ExprGraph {
 
   private:
     LinearForm derive(const ExprNode& node) const;
+    std::optional<Rational> shift_factor(const ExprNode& node) const;
 
     int32_t loop_count_;
     std::vector<ExprNode> nodes_;

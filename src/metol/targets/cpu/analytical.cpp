@@ -40,6 +40,7 @@ void analytical_coefficients(const CpuParameters &machine, int stage, std::span<
     out[t_scalar_loads_of_scalars] = machine.seconds_per_scalar_load / workers;
     out[t_vector_stores] = machine.seconds_per_vector_store / workers;
     out[t_loop_iterations] = machine.seconds_per_loop_iteration / workers;
+    out[t_outer_iterations] = machine.seconds_per_production / workers;
     out[t_productions] = machine.seconds_per_production / workers;
 
     const double memory = workers > 1 ? machine.seconds_per_byte_into_l3_all_cores : machine.seconds_per_byte_into_l3;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/tilings.hpp"
+#include "targets/cpu/loads.hpp"
 #include "targets/cpu/stage_tiling.hpp"
 
 namespace metol::cpu {
@@ -15,6 +16,9 @@ constexpr int64_t kFamilyCap = 48;
 constexpr int64_t kMaxRecompute = 10;
 constexpr int32_t kMaxTasksPerCore = 16;
 constexpr int32_t kMaxUnroll = 16;
+// Operations on native registers that the body of an unrolled tile may hold: past it the code leaves the cache of
+// decoded instructions, and the compiler's time grows faster than the code.
+constexpr double kMaxTileOperations = 2048;
 
 const StageNest &nest_of(const PipelineIndex &index, const LoopNest &nest, int stage_id) {
     const int func = index.stage(stage_id).func;
@@ -408,12 +412,48 @@ int64_t evaluations(const PipelineIndex &index, Regions &regions, const LoopNest
     return total;
 }
 
-Pruned check_inline(const PipelineIndex &index, const LoopNest &child, int func) {
+double operations_of(const Stage &stage) {
+    double total = 0;
+    for (float count : stage.op_histogram) {
+        total += static_cast<double>(count);
+    }
+    return total;
+}
+
+// Operations on native registers in the tile of a Stage, with all that is inlined into it so far.
+double tile_operations(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &nest, int stage_id) {
+    const Stage &stage = index.stage(stage_id);
+    const StageNest &own = nest_of(index, nest, stage_id);
+    double points = 1;
+    for (int32_t count : own.levels.back()) {
+        points *= count;
+    }
+    double operations = operations_of(stage);
+    for (const InlinedUse &use : effective_reads(index, nest, stage_id).inlined) {
+        operations += use.calls_per_point * operations_of(index.stage(index.func(use.func).stages.front()));
+    }
+    const double registers = std::max(1.0, static_cast<double>(own.vector_width) * stage.widest_bytes / machine.vector_bytes);
+    return points / own.vector_width * registers * operations;
+}
+
+// Does a tile grow too large once `func` is inlined into it?
+bool is_code_too_large(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &child, int func) {
+    std::vector<int> readers;
+    collect_readers(index, child, func, readers);
+    return std::any_of(readers.begin(), readers.end(), [&](int stage) {
+        return child[index.stage(stage).func].is_computed() && tile_operations(machine, index, child, stage) > kMaxTileOperations;
+    });
+}
+
+Pruned check_inline(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &child, int func) {
     if (!index.is_inlinable[static_cast<size_t>(func)]) {
         return Pruned::NotInlinable;
     }
     if (index.must_inline[static_cast<size_t>(func)] || index.func(func).is_boundary_condition) {
         return Pruned::None;
+    }
+    if (is_code_too_large(machine, index, child, func)) {
+        return Pruned::TileTooLarge;
     }
     Regions regions(index, child);
     const int64_t needed = std::max<int64_t>(1, index.minimum_points[static_cast<size_t>(index.func(func).stages[0])]);
@@ -457,7 +497,7 @@ Pruned apply_location(const CpuParameters &machine, const PipelineIndex &index, 
     if (decision.kind == DecisionKind::Inline) {
         schedule.placement = Placement::Inline;
         slot = pool.intern(schedule);
-        return check_inline(index, child, decision.func);
+        return check_inline(machine, index, child, decision.func);
     }
     schedule.placement = Placement::Root;
     if (decision.kind == DecisionKind::At) {
@@ -512,7 +552,9 @@ Pruned apply_tiling(const CpuParameters &machine, const PipelineIndex &index, Po
             tiling.tile[i] = std::max(1, decision.trips[i]);
             unrolled *= is_vector ? tiling.tile[i] / decision.vector_width : tiling.tile[i];
         }
-        if (unrolled > kMaxUnroll) {
+        const double registers = std::max(1.0, static_cast<double>(decision.vector_width) * stage.widest_bytes / machine.vector_bytes);
+        const double code = static_cast<double>(unrolled) * registers * operations_of(stage);
+        if (unrolled > 1 && (static_cast<double>(unrolled) * registers > kMaxUnroll || code > kMaxTileOperations)) {
             return Pruned::TileTooLarge;
         }
         tiling.vector_loop = decision.vector_loop;

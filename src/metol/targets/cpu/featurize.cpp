@@ -174,6 +174,7 @@ class GroupFeaturizer {
     void measure_storage(const StageContext &context, float *out);
     void measure_reads(const StageContext &context, float *out);
     void count_loads(const StageContext &context, float *out);
+    bool writes_densely(const StageContext &context) const;
     void measure_traffic(const StageContext &context, float *out);
     void measure_working_sets(const StageContext &context, float *out);
     void add_inlined(const StageContext &context, const float *out);
@@ -252,6 +253,13 @@ void GroupFeaturizer::count_events(const StageContext &context, float *out) {
     out[k_num_scalars] = static_cast<float>(width > 1 ? 0 : points * productions);
     out[k_registers_per_vector] = static_cast<float>(divide_up(static_cast<int64_t>(width) * stage.widest_bytes, machine_.vector_bytes));
     out[k_loop_iterations] = static_cast<float>(productions * tiles);
+    double outer = productions;
+    for (int level = 0; level + 2 < static_cast<int>(context.nest.levels.size()); level++) {
+        for (int32_t count : context.nest.levels[static_cast<size_t>(level)]) {
+            outer *= count;
+        }
+        out[k_outer_iterations] += static_cast<float>(outer);
+    }
     out[k_is_output] = index_.func(stage.func).is_output ? 1 : 0;
 }
 
@@ -315,6 +323,24 @@ void GroupFeaturizer::measure_reads(const StageContext &context, float *out) {
     out[k_unique_lines_read_per_vector] = static_cast<float>(tile.segments / vectors);
 }
 
+// Do the lanes of a vector go to neighbouring places in storage?
+bool GroupFeaturizer::writes_densely(const StageContext &context) const {
+    const Stage &stage = index_.stage(context.id);
+    const auto v = static_cast<size_t>(context.nest.vector_loop);
+    const int innermost = nest_[stage.func].innermost_dim;
+    for (const Access &store : stage.stores) {
+        for (size_t d = 0; d < store.jacobian.size(); d++) {
+            const JacobianRow &row = store.jacobian[d];
+            const bool moves = !row.is_known[v] || row.numerator[v] != 0;
+            const bool is_dense = row.is_known[v] && row.numerator[v] == row.denominator[v] && static_cast<int>(d) == innermost;
+            if (moves && !is_dense) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 void GroupFeaturizer::count_loads(const StageContext &context, float *out) {
     const Stage &stage = index_.stage(context.id);
     const Trips &points = context.nest.levels.back();
@@ -340,10 +366,12 @@ void GroupFeaturizer::count_loads(const StageContext &context, float *out) {
     const double accumulators = vectors / reduced * registers;
     const bool is_promoted = accumulators < machine_.vector_registers && !stage.has_data_dependent_write;
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
-    const double stores = registers * context.iterations_of_tile * vectors / visits;
     const double width = context.nest.vector_width;
+    const bool is_scatter = width > 1 && !writes_densely(context);
+    const double stores_a_vector = is_scatter ? width : registers;
+    const double stores = stores_a_vector * context.iterations_of_tile * vectors / visits;
     if (!stage.self_accesses.empty()) {
-        (width > 1 ? total.dense : total.scalar) += vectors * registers / visits;
+        (width > 1 && !is_scatter ? total.dense : total.scalar) += vectors * stores_a_vector / visits;
     }
     out[k_vector_stores] = static_cast<float>(stores);
     if (width > 1) {

@@ -1,0 +1,235 @@
+"""The command line: `metol schedule`, `bench`, `apps`, `calibrate` and `demo`.
+
+In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong or a run failed, 2 for a mistake
+of the user's, which is told in one line. Heavy imports wait until a command needs them.
+"""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from metol.errors import MetolError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Turn a Halide algorithm into a fast, verified schedule.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+_SOURCE_HELP = "app:NAME, FILE.py:FUNCTION, package.module:FUNCTION or FILE.hlpipe"
+
+_FILE_WIDTH = 200
+
+Source = Annotated[str, typer.Argument(help=_SOURCE_HELP)]
+Threads = Annotated[int, typer.Option(min=1, help="Threads that the schedule is made for and run with.")]
+Seed = Annotated[int, typer.Option(help="Seed of whatever is random.")]
+
+
+def main() -> None:
+    """Run the command line; the entry point of the `metol` script."""
+    try:
+        app()
+    except MetolError as error:
+        _say(f"[red]{escape(str(error))}[/red]")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _say(text: str) -> None:
+    """Tell a person something, beside the output of the command."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(text)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from metol.provenance import metol_version
+
+        typer.echo(f"metol {metol_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options before any command."""
+
+
+@app.command()
+def schedule(
+    source: Source,
+    python: Annotated[Path | None, typer.Option(help="Write the schedule as Python source.")] = None,
+    cpp: Annotated[Path | None, typer.Option(help="Write the schedule as a C++ header.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
+    verify: Annotated[bool, typer.Option(help="Run it and compare with a plain schedule.")] = False,
+    strategy: Annotated[str, typer.Option(help="beam or greedy")] = "beam",
+    beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
+    seed: Seed = 0,
+    budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 15.0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
+) -> None:
+    """Find a schedule; print it as Python, or write it to the files named."""
+    import metol
+    from metol.measure import PipelineSource
+
+    pipeline_source = PipelineSource.parse(source)
+    result = metol.autoschedule(
+        pipeline_source.build(),
+        options=metol.SearchOptions(strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget),
+        threads=threads,
+    )
+    if python is not None:
+        python.write_text(result.to_python())
+    if cpp is not None:
+        cpp.write_text(result.to_cpp())
+    if json is not None:
+        result.save(json)
+    if python is None and cpp is None and json is None:
+        typer.echo(result.to_python())
+    _say(escape(result.summary()))
+    if verify:
+        _verify(pipeline_source, result.schedule, threads)
+
+
+def _verify(source: Any, found: Any, threads: int | None) -> None:
+    import os
+
+    from metol.measure import RunOptions, verify_schedule
+
+    options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), timing=None)
+    row = verify_schedule(source, found, options=options)
+    if not row.verified:
+        _say(f"[red]not verified: {row.status.value}: {escape(row.detail)}[/red]")
+        raise typer.Exit(1)
+    _say(f"[green]verified[/green]: {escape(row.detail)}")
+
+
+@app.command()
+def bench(
+    apps: Annotated[
+        list[str] | None, typer.Argument(help=f"Names of apps, {_SOURCE_HELP}; by default the suite.")
+    ] = None,
+    schedulers: Annotated[
+        str, typer.Option(help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json")
+    ] = "metol,adams2019,mullapudi2016",
+    threads: Threads = 2,
+    timeout: Annotated[float, typer.Option(help="Seconds for one scheduler on one app.")] = 300,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of timing at most; fewer where all have settled.")] = 25,
+    seed: Seed = 0,
+    json: Annotated[Path | None, typer.Option(help="Write all rows, the machine and the versions.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file, between its marks.")] = None,
+) -> None:
+    """Measure schedulers on apps, verified and in turn, and print one table."""
+    from metol.bench import BenchReport, parse_sources, run_bench
+    from metol.measure import RunOptions, Scheduler, TimingPlan
+    from metol.report import update_markdown
+
+    sources = parse_sources(apps or ())
+    columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
+    timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
+    options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
+    console = Console(stderr=True)
+
+    def save(report: BenchReport) -> None:
+        if json is not None:
+            report.save(json)
+
+    with console.status("starting") as status:
+        report = run_bench(
+            sources,
+            columns,
+            options=options,
+            command=shlex.join(["metol", *sys.argv[1:]]),
+            progress=lambda text: status.update(escape(text)),
+            save=save,
+        )
+    _print_report(report.rows)
+    if markdown is not None:
+        update_markdown(markdown, report)
+    if any(row.scheduler.partition(":")[0] == "metol" and not row.verified for row in report.rows):
+        raise typer.Exit(1)
+
+
+def _print_report(rows: Any) -> None:
+    from metol.report import bench_tables, notes
+
+    # Wide enough for every column where nobody looks at a terminal.
+    terminal = Console(highlight=False)
+    console = terminal if terminal.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+    for table in bench_tables(rows):
+        console.print(table.to_rich())
+    for line in notes(rows):
+        console.print(escape(line), soft_wrap=True)
+
+
+@app.command()
+def apps() -> None:
+    """List the applications of the suite."""
+    import metol_apps
+
+    console = Console(highlight=False)
+    for name in metol_apps.names():
+        console.print(f"{name:24} {escape(metol_apps.get(name).description)}", soft_wrap=True)
+
+
+@app.command()
+def calibrate(
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads in use; by default all.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write it; by default where schedulers look.")
+    ] = None,
+) -> None:
+    """Measure this machine, so that the cost model fits it; takes up to a minute."""
+    from rich.table import Table
+
+    from metol.targets.cpu import CpuMachine
+    from metol.targets.cpu import calibrate as measure_rates
+
+    with Console(stderr=True).status("measuring the machine") as status:
+        machine = measure_rates(
+            CpuMachine.default(threads=threads),
+            progress=lambda text, share: status.update(f"{share:4.0%} {escape(text)}"),
+        )
+    table = Table("name", "value", "unit", "meaning", box=None)
+    for row in machine.rows():
+        value = f"{row.value:.4g}" if isinstance(row.value, float) else str(row.value)
+        table.add_row(row.name, escape(value), row.unit, row.meaning)
+    Console(highlight=False).print(table)
+    for note in machine.notes:
+        _say(escape(note))
+    path = output or machine.cache_path()
+    machine.save(path)
+    _say(f"wrote {escape(str(path))}")
+
+
+@app.command()
+def demo(
+    image: Annotated[Path, typer.Option(help="Where to write the picture that the schedule computes.")] = Path(
+        "harris.png"
+    ),
+    threads: Threads = 2,
+) -> None:
+    """Schedule Harris corners, run it beside Halide's own autoschedulers, and write the picture."""
+    from metol.demo import run_demo
+
+    console = Console(stderr=True)
+    with console.status("starting") as status:
+        rows = run_demo(image, threads=threads, progress=lambda text: status.update(escape(text)))
+    _print_report(rows)
+    _say(f"wrote {escape(str(image))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Compile, run, verify and time schedules in child processes.
+
+In: where a pipeline comes from (`PipelineSource`) and what schedules it (`Scheduler`). Out: a `Measurement` each. A
+crash, a hang or a wrong result is a row of the table, never an exception.
+"""
+
+from metol.measure.measurement import Measurement, Status
+from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
+from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
+from metol.measure.source import PipelineSource, SourceKind
+from metol.measure.timing import TimingPlan
+from metol.measure.trial import RunOptions
+
+__all__ = [
+    "PEERS",
+    "LocalRunner",
+    "Measurement",
+    "PipelineSource",
+    "Progress",
+    "RunOptions",
+    "Runner",
+    "Scheduler",
+    "SourceKind",
+    "Status",
+    "TimingPlan",
+    "schedule_at_root",
+    "verify_schedule",
+]

@@ -1,0 +1,167 @@
+"""One set of inputs and outputs of a pipeline, as files that every child process of a measurement reads.
+
+The child that holds the reference schedule writes a case, with what it computed; the others run on the same inputs and
+compare. Arrays keep their strides, because pipelines may ask for a layout such as interleaved channels.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metol.measure.tolerance import Tolerance
+
+__all__ = ["BufferShape", "Case", "Input", "allocate_output", "guards_are_intact"]
+
+Array = NDArray[Any]
+
+# On both sides of an output lies memory that no schedule may write.
+_GUARD_BYTES = 4096
+_GUARD_VALUE = 0xA5
+
+
+@dataclass(frozen=True, slots=True)
+class BufferShape:
+    """Type, place and memory layout of a buffer, in Halide's order of dimensions (x first)."""
+
+    dtype: str
+    """Name of the NumPy type, such as ``uint8``."""
+    mins: tuple[int, ...]
+    """Smallest coordinate in each dimension."""
+    extents: tuple[int, ...]
+    """Number of coordinates in each dimension."""
+    order: tuple[int, ...]
+    """The dimensions from innermost to outermost in memory; (0, 1, 2) is planar, (2, 0, 1) has channels interleaved."""
+
+    def __post_init__(self) -> None:
+        """Assert that the fields agree about the number of dimensions."""
+        assert len(self.mins) == len(self.extents)
+        assert sorted(self.order) == list(range(len(self.mins)))
+
+    @property
+    def memory_shape(self) -> tuple[int, ...]:
+        """The shape of the dense array that holds the buffer, outermost dimension first."""
+        return tuple(self.extents[d] for d in reversed(self.order))
+
+    def view(self, memory: Array) -> Array:
+        """Return `memory`, an array of `memory_shape`, with its axes in the order [..., y, x] that Halide expects."""
+        axes_of_dims = {d: len(self.order) - 1 - place for place, d in enumerate(self.order)}
+        view: Array = memory.transpose([axes_of_dims[d] for d in reversed(range(len(self.order)))])
+        return view
+
+    def to_memory(self, view: Array) -> Array:
+        """Return the array in the order of memory: the inverse of `view`."""
+        memory: Array = view.transpose([view.ndim - 1 - d for d in reversed(self.order)])
+        return memory
+
+    @staticmethod
+    def of_array(array: Array, mins: Sequence[int] | None = None) -> "BufferShape":
+        """Return the shape of an array whose axes are [..., y, x]."""
+        strides = array.strides[::-1]
+        order = sorted(range(array.ndim), key=lambda d: (strides[d], d))
+        return BufferShape(array.dtype.name, tuple(mins or (0,) * array.ndim), tuple(array.shape[::-1]), tuple(order))
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One argument of the compiled pipeline: a number, or an array."""
+
+    name: str
+    """The parameter's name."""
+    number: int | float | None = None
+    """The value of a scalar parameter."""
+    array: Array | None = None
+    """The contents of a buffer, axes [..., y, x]."""
+    mins: tuple[int, ...] = ()
+    """The buffer's smallest coordinates, x first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Inputs in the order of the compiled pipeline's arguments, the shapes of its outputs, and what these must hold."""
+
+    name: str
+    """What size this is: ``estimated size`` or ``awkward size``."""
+    inputs: tuple[Input, ...]
+    """In the order of the arguments."""
+    outputs: tuple[BufferShape, ...]
+    """In the order of the arguments, one for each element of a Tuple."""
+    expected: tuple[Array, ...] = field(default=())
+    """What the reference schedule computed, for each output."""
+    tolerances: tuple[Tolerance, ...] = ()
+    """How closely each output is compared."""
+
+    @property
+    def size_text(self) -> str:
+        """The outputs' extents for a person, such as ``1532x2556``."""
+        return ", ".join("x".join(map(str, shape.extents)) or "scalar" for shape in self.outputs)
+
+    def save(self, folder: Path) -> None:
+        """Write the case into a new folder: ``case.json`` and one file for each array."""
+        folder.mkdir(parents=True)
+        inputs = []
+        for place, item in enumerate(self.inputs):
+            entry: dict[str, Any] = {"name": item.name, "number": item.number}
+            if item.array is not None:
+                shape = BufferShape.of_array(item.array, item.mins)
+                np.save(folder / f"input_{place}.npy", np.ascontiguousarray(shape.to_memory(item.array)))
+                entry["shape"] = asdict(shape)
+            inputs.append(entry)
+        for place, array in enumerate(self.expected):
+            np.save(folder / f"expected_{place}.npy", array)
+        content = {
+            "name": self.name,
+            "inputs": inputs,
+            "outputs": [asdict(shape) for shape in self.outputs],
+            "tolerances": [asdict(tolerance) for tolerance in self.tolerances],
+        }
+        (folder / "case.json").write_text(json.dumps(content))
+
+    @staticmethod
+    def load(folder: Path) -> "Case":
+        """Read a case; the arrays are in memory of this process, so that timing meets no page faults of a file."""
+        content = json.loads((folder / "case.json").read_text())
+        inputs = []
+        for place, entry in enumerate(content["inputs"]):
+            if "shape" in entry:
+                shape = _shape(entry["shape"])
+                array = shape.view(np.load(folder / f"input_{place}.npy"))
+                inputs.append(Input(entry["name"], array=array, mins=shape.mins))
+            else:
+                inputs.append(Input(entry["name"], number=entry["number"]))
+        tolerances = tuple(Tolerance(**tolerance) for tolerance in content["tolerances"])
+        expected = tuple(np.load(folder / f"expected_{place}.npy") for place in range(len(tolerances)))
+        outputs = tuple(_shape(shape) for shape in content["outputs"])
+        return Case(content["name"], tuple(inputs), outputs, expected, tolerances)
+
+
+def allocate_output(shape: BufferShape) -> tuple[Array, Array]:
+    """Allocate an output between two guards.
+
+    Every element starts as NaN, or as a value that is unlikely to be right, so that one never written is noticed.
+
+    Returns:
+        The output with axes [..., y, x], and the bytes it lies in, for `guards_are_intact`.
+    """
+    dtype = np.dtype(shape.dtype)
+    size = int(np.prod(shape.memory_shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.full(size + 2 * _GUARD_BYTES, _GUARD_VALUE, np.uint8)
+    inner = raw[_GUARD_BYTES : _GUARD_BYTES + size]
+    if dtype.kind == "f":
+        inner[:] = 0xFF
+    if dtype.kind == "b":
+        inner[:] = 0
+    return shape.view(inner.view(dtype).reshape(shape.memory_shape)), raw
+
+
+def guards_are_intact(raw: Array) -> bool:
+    """Return whether the memory on both sides of an output is as `allocate_output` left it."""
+    return bool((raw[:_GUARD_BYTES] == _GUARD_VALUE).all() and (raw[-_GUARD_BYTES:] == _GUARD_VALUE).all())
+
+
+def _shape(entry: dict[str, Any]) -> BufferShape:
+    return BufferShape(entry["dtype"], tuple(entry["mins"]), tuple(entry["extents"]), tuple(entry["order"]))

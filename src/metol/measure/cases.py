@@ -1,0 +1,158 @@
+"""Making the two cases that every schedule is run on: the estimated size, and a smaller one that divides by nothing.
+
+In: an application of the suite, which brings its own inputs, or the compiled reference schedule of any pipeline, whose
+inputs are then random and exactly as large as Halide says they must be, so that a schedule that reads beyond is caught.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from metol.errors import MissingEstimateError
+from metol.measure.case import Array, BufferShape, Case, Input
+from metol.measure.compiled import CompiledPipeline
+from metol.measure.halide_values import Number, constant
+from metol.measure.tolerance import Tolerance
+
+__all__ = ["AWKWARD", "ESTIMATED", "app_cases", "app_tolerance", "pipeline_case"]
+
+ESTIMATED = "estimated size"
+AWKWARD = "awkward size"
+
+# Extents up to this are channels, taps and the like, on whose number the algorithm may depend.
+_SMALL_EXTENT = 4
+
+# Random 32- and 64-bit integers stay below this: such inputs are mostly indices, counts and parameters.
+_WIDE_INTEGER_LIMIT = 256
+
+# Asking again with the answer settles in two rounds, unless the algorithm's bounds depend on themselves.
+_QUERY_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    mins: tuple[int, ...]
+    extents: tuple[int, ...]
+
+
+def app_cases(app: Any, arguments: tuple[Any, ...], seed: int) -> tuple[Case, Case]:
+    """Return both cases of an application: the estimated size and the small one, in the app's own words."""
+    sizes = ((ESTIMATED, app.output_shape), (AWKWARD, app.small_output_shape))
+    estimated, awkward = (_app_case(app, arguments, name, shape, seed) for name, shape in sizes)
+    return estimated, awkward
+
+
+def app_tolerance(app: Any) -> Tolerance:
+    """Return how closely an application's results agree."""
+    return Tolerance(app.tolerance.absolute, app.tolerance.relative)
+
+
+def _app_case(app: Any, arguments: tuple[Any, ...], name: str, shape: tuple[int, ...], seed: int) -> Case:
+    values = app.inputs(shape, seed=seed)
+    inputs = []
+    for argument in arguments:
+        value = values[argument.name]
+        if isinstance(value, np.ndarray):
+            inputs.append(Input(argument.name, array=value, mins=(0,) * value.ndim))
+        else:
+            inputs.append(Input(argument.name, number=value))
+    return Case(name, tuple(inputs), (BufferShape.of_array(app.empty_output(shape)),))
+
+
+def pipeline_case(pipeline: Any, reference: CompiledPipeline, name: str, seed: int) -> Case:
+    """Return a case of any pipeline, from its estimates and from the bounds of its reference schedule.
+
+    Raises:
+        MissingEstimateError: an output has no estimate.
+    """
+    is_awkward = name == AWKWARD
+    outputs = _output_shapes(pipeline, is_awkward=is_awkward)
+    wanted = [_wanted_input(argument, is_awkward=is_awkward) for argument in reference.arguments]
+    for _ in range(_QUERY_ROUNDS):
+        answer, layouts = reference.query_inputs(wanted, outputs)
+        needed = iter(answer)
+        refined = [next(needed) if isinstance(item, BufferShape) else item for item in wanted]
+        if not is_awkward:
+            refined = [_keep_estimate(old, new) for old, new in zip(wanted, refined, strict=True)]
+        if refined == wanted:
+            break
+        wanted = refined
+    rng = np.random.default_rng(seed)
+    inputs = (_random_input(argument, item, rng) for argument, item in zip(reference.arguments, wanted, strict=True))
+    return Case(name, tuple(inputs), layouts)
+
+
+def _output_shapes(pipeline: Any, *, is_awkward: bool) -> list[BufferShape]:
+    shapes = []
+    for func in pipeline.outputs():
+        for buffer in func.output_buffers():
+            region = _estimated_region(buffer.parameter().get_argument_estimates(), "output", func.name())
+            shapes.append(_buffer_shape(buffer.type(), _shrink(region) if is_awkward else region))
+    return shapes
+
+
+def _wanted_input(argument: Any, *, is_awkward: bool) -> BufferShape | Number:
+    import halide as hl
+
+    if argument.kind == hl.ArgumentKind.InputScalar:
+        return _scalar(argument)
+    region = _estimated_region(argument.argument_estimates, "input", argument.name)
+    return _buffer_shape(argument.type, _shrink(region) if is_awkward else region)
+
+
+def _estimated_region(estimates: Any, role: str, name: str) -> _Region:
+    """Read the estimates of a buffer."""
+    bounds = [(constant(r.min), constant(r.extent)) for r in estimates.buffer_estimates]
+    for d, (low, extent) in enumerate(bounds):
+        if low is None or extent is None:
+            raise MissingEstimateError(
+                f"The {role} `{name}` has no estimate in dimension {d}, so its size is unknown; call set_estimate."
+            )
+    return _Region(tuple(int(low or 0) for low, _ in bounds), tuple(int(extent or 0) for _, extent in bounds))
+
+
+def _shrink(region: _Region) -> _Region:
+    """Return about a tenth of each extent, made odd, so that no usual tile or vector divides it."""
+    return replace(region, extents=tuple(e if e <= _SMALL_EXTENT else e // 10 | 1 for e in region.extents))
+
+
+def _buffer_shape(kind: Any, region: _Region) -> BufferShape:
+    return BufferShape(str(kind), region.mins, region.extents, tuple(range(len(region.extents))))
+
+
+def _keep_estimate(old: BufferShape | Number, new: BufferShape | Number) -> BufferShape | Number:
+    """Keep the estimated region of an input where it holds what is needed; take what is needed otherwise."""
+    if not isinstance(old, BufferShape) or not isinstance(new, BufferShape):
+        return new
+    bounds = zip(old.mins, old.extents, new.mins, new.extents, strict=True)
+    if all(a <= c and c + d <= a + b for a, b, c, d in bounds):
+        return replace(new, mins=old.mins, extents=old.extents)
+    return new
+
+
+def _scalar(argument: Any) -> Number:
+    """Return the value of a scalar parameter: its estimate, its default, the least that its range allows, or 1."""
+    estimates = argument.argument_estimates
+    candidates = (estimates.scalar_estimate, estimates.scalar_def, estimates.scalar_min)
+    value = next((v for v in map(constant, candidates) if v is not None), 1)
+    return value if argument.type.is_float() else int(value)
+
+
+def _random_input(argument: Any, item: BufferShape | Number, rng: np.random.Generator) -> Input:
+    if not isinstance(item, BufferShape):
+        return Input(argument.name, number=item)
+    array = item.view(_random_array(np.dtype(item.dtype), item.memory_shape, rng))
+    return Input(argument.name, array=array, mins=item.mins)
+
+
+def _random_array(dtype: np.dtype[Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Return floats in [0, 1), 8- and 16-bit integers over their whole range, wider ones over a small range from 0."""
+    if dtype.kind == "f":
+        return rng.random(shape, np.float32).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape, np.uint8).astype(dtype)
+    if dtype.itemsize <= 2:
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return rng.integers(0, _WIDE_INTEGER_LIMIT, shape, dtype)

@@ -1,0 +1,186 @@
+"""The child process: builds, schedules, compiles, verifies and times one schedule, as its parent asks over a pipe.
+
+Run as ``python -m metol.measure.child ANSWER_FD PARENT_PID THREADS MEMORY_BYTES``. Requests arrive on stdin, answers
+leave on ANSWER_FD, and whatever Halide or the user's builder prints goes to stderr. It may crash, hang or be killed at
+any moment: the parent records that.
+"""
+
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from metol.errors import MetolError
+from metol.measure import messages as m
+from metol.measure.case import Array, Case
+from metol.measure.cases import AWKWARD, ESTIMATED, app_cases, app_tolerance, pipeline_case
+from metol.measure.compiled import CompiledPipeline
+from metol.measure.scheduler import Scheduler
+from metol.measure.source import PipelineSource, SourceKind, load_app
+from metol.measure.timing import take_samples
+from metol.measure.tolerance import compare, default_tolerance
+from metol.pipeline import strip_schedules
+
+__all__ = ["main"]
+
+# From <sys/prctl.h>: the signal that this process gets when its parent dies.
+_PR_SET_PDEATHSIG = 1
+
+
+class Session:
+    """The state of a child between requests: one pipeline, then its code, then the case being timed."""
+
+    def __init__(self) -> None:
+        self._source: PipelineSource | None = None
+        self._pipeline: Any = None
+        self._target: Any = None
+        self._compiled: CompiledPipeline | None = None
+        self._timed: tuple[str, Callable[[], object]] | None = None
+
+    def answer(self, request: m.Request) -> m.Answer:
+        """Do what is asked; exceptions are the caller's to report."""
+        match request:
+            case m.Build():
+                return self._build(request)
+            case m.ApplyScheduler():
+                return self._schedule(request)
+            case m.Compile():
+                return self._compile()
+            case m.MakeCases():
+                return self._make_cases(Path(request.folder), request.seed)
+            case m.Verify():
+                return self._verify(Case.load(Path(request.case)))
+            case m.Time():
+                return m.Samples(take_samples(self._timed_run(request.case), request.seconds))
+
+    def _build(self, request: m.Build) -> m.Done:
+        import halide as hl
+
+        start = time.perf_counter()
+        self._source = PipelineSource.parse(request.source)
+        self._target = hl.get_host_target() if request.target == "host" else hl.Target(request.target)
+        self._pipeline = self._source.build()
+        strip_schedules(self._pipeline)
+        return m.Done(time.perf_counter() - start)
+
+    def _schedule(self, request: m.ApplyScheduler) -> m.Done:
+        scheduler = Scheduler.parse(request.scheduler)
+        start = time.perf_counter()
+        scheduler.apply(self._pipeline, self._target, request.threads)
+        return m.Done(time.perf_counter() - start)
+
+    def _compile(self) -> m.Done:
+        start = time.perf_counter()
+        self._compiled = CompiledPipeline.compile(self._pipeline, self._target)
+        return m.Done(time.perf_counter() - start)
+
+    def _code(self) -> CompiledPipeline:
+        assert self._compiled is not None, "asked to run before compiling"
+        return self._compiled
+
+    def _make_cases(self, folder: Path, seed: int) -> m.CasesMade:
+        """Make, run and save the cases; only an application promises that its pipeline works at the awkward size."""
+        import halide as hl
+
+        assert self._source is not None
+        if self._source.kind is SourceKind.APP:
+            app = load_app(self._source.location)
+            cases = app_cases(app, self._code().arguments, seed)
+            saved = [self._save_expected(case, folder / case.name.split()[0], app) for case in cases]
+            return m.CasesMade(saved, "")
+        saved = [self._save_expected(self._case(ESTIMATED, seed), folder / "estimated", None)]
+        try:
+            saved.append(self._save_expected(self._case(AWKWARD, seed + 1), folder / "awkward", None))
+        except hl.HalideError as error:
+            return m.CasesMade(saved, f"one size alone, for the reference fails at the awkward one: {_message(error)}")
+        return m.CasesMade(saved, "")
+
+    def _case(self, name: str, seed: int) -> Case:
+        return pipeline_case(self._pipeline, self._code(), name, seed)
+
+    def _save_expected(self, case: Case, folder: Path, app: Any) -> str:
+        expected, _ = self._code().run_once(case)
+        if app is None:
+            tolerances = tuple(default_tolerance(array, has_floats=self._has_floats(expected)) for array in expected)
+        else:
+            tolerances = (app_tolerance(app),) * len(expected)
+        Case(case.name, case.inputs, case.outputs, expected, tolerances).save(folder)
+        return str(folder)
+
+    def _has_floats(self, outputs: tuple[Array, ...]) -> bool:
+        """Whether floats may have been rounded to these outputs; the lowered code shows floats inside Exprs, too."""
+        if not any(array.dtype.kind in "iu" and array.dtype.itemsize <= 2 for array in outputs):
+            return False
+        import halide as hl
+
+        with tempfile.NamedTemporaryFile(suffix=".stmt") as file:
+            arguments = list(self._code().arguments)
+            self._pipeline.compile_to_lowered_stmt(file.name, arguments, hl.StmtOutputFormat.Text, self._target)
+            return "float" in Path(file.name).read_text()
+
+    def _verify(self, case: Case) -> m.Verdict:
+        results, is_intact = self._code().run_once(case)
+        where = f"{case.name} {case.size_text}"
+        if not is_intact:
+            return m.Verdict(False, f"{where}: wrote outside of its output")
+        comparisons = [compare(*triple) for triple in zip(results, case.expected, case.tolerances, strict=True)]
+        wrong = [c for c in comparisons if not c.is_equal]
+        return m.Verdict(not wrong, f"{where}: {'; '.join(c.text for c in wrong or comparisons)}")
+
+    def _timed_run(self, folder: str) -> Callable[[], object]:
+        if self._timed is None or self._timed[0] != folder:
+            self._timed = (folder, self._code().bind(Case.load(Path(folder))))
+        return self._timed[1]
+
+
+def main(arguments: list[str]) -> None:
+    """Answer requests until stdin ends."""
+    answer_fd, parent, threads, memory_bytes = map(int, arguments)
+    _confine(parent, threads, memory_bytes)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    gc.disable()  # a collection in the middle of a sample would count as the schedule's
+    session = Session()
+    with open(answer_fd, "wb", buffering=0) as answers:  # noqa: PTH123, a descriptor
+        _serve(session, sys.stdin.buffer, answers)
+
+
+def _serve(session: Session, requests: IO[bytes], answers: Any) -> None:
+    for line in requests:
+        try:
+            answer = session.answer(m.decode(line))
+        except Exception as error:  # noqa: BLE001, the boundary of the child process: whatever it is, it is an outcome
+            answer = m.Failure(type(error).__name__, _message(error), isinstance(error, MetolError))
+        answers.write(m.encode(answer))
+
+
+def _confine(parent: int, threads: int, memory_bytes: int) -> None:
+    """Pin this process to as many cores as it has threads, bound its memory, and let it die with its parent."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("the parent is gone")
+    # Halide's runtime reads this when it first needs its threads.
+    os.environ["HL_NUM_THREADS"] = str(threads)
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[:threads])
+    if memory_bytes:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Where memory runs out nevertheless, the kernel is to choose this process and not the one that tunes.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _message(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

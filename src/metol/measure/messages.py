@@ -1,0 +1,145 @@
+"""What a parent asks a child process, and what the child answers: one JSON object a line.
+
+The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` (the reference alone) or any number
+of `Verify` and `Time`. Arrays never travel here; they lie in the folders of cases.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = [
+    "Answer",
+    "ApplyScheduler",
+    "Build",
+    "CasesMade",
+    "Compile",
+    "Done",
+    "Failure",
+    "MakeCases",
+    "Request",
+    "Samples",
+    "Time",
+    "Verdict",
+    "Verify",
+    "decode",
+    "encode",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Build the pipeline, and take off whatever schedule it carries."""
+
+    source: str
+    """A `PipelineSource` as text."""
+    target: str
+    """A Halide target, such as ``host``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyScheduler:
+    """Schedule the pipeline that was built."""
+
+    scheduler: str
+    """A `Scheduler` as text."""
+    threads: int
+    """How many threads the schedule will have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """Compile what was scheduled."""
+
+
+@dataclass(frozen=True, slots=True)
+class MakeCases:
+    """Make the cases, run them, and save them with the results; for the child that holds the reference schedule."""
+
+    folder: str
+    """An existing folder; each case becomes a folder in it."""
+    seed: int
+    """Seed of the random inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Run once on a case and compare with what is expected."""
+
+    case: str
+    """The case's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Take one round of samples on a case."""
+
+    case: str
+    """The case's folder."""
+    seconds: float
+    """How long the round lasts; it takes at least one sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer to `Build`, `ApplyScheduler` and `Compile`."""
+
+    seconds: float
+    """How long the task took, by the child's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class CasesMade:
+    """The answer to `MakeCases`."""
+
+    cases: list[str]
+    """The folders, the estimated size first."""
+    note: str
+    """Why there is no awkward size, where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to `Verify`."""
+
+    is_equal: bool
+    """Whether all outputs agree."""
+    text: str
+    """The size, and how closely the outputs agree or what differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The answer to `Time`."""
+
+    run_ms: list[float]
+    """Milliseconds per run, one for each batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The answer to anything that raised an exception."""
+
+    error: str
+    """Name of the exception's class."""
+    message: str
+    """What it says."""
+    is_users: bool
+    """Whether it is a MetolError, that is, a mistake of whoever asked."""
+
+
+Request = Build | ApplyScheduler | Compile | MakeCases | Verify | Time
+Answer = Done | CasesMade | Verdict | Samples | Failure
+
+_CLASSES: dict[str, type[Any]] = {c.__name__: c for c in (*Request.__args__, *Answer.__args__)}
+
+
+def encode(message: Request | Answer) -> bytes:
+    """Return a message as one line."""
+    return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode() + b"\n"
+
+
+def decode(line: bytes) -> Any:
+    """Return the message that a line holds."""
+    content = json.loads(line)
+    return _CLASSES[content.pop("kind")](**content)

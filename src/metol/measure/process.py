@@ -1,0 +1,147 @@
+"""The parent's end of a child process: start it, ask it, and survive whatever becomes of it.
+
+A child is a fresh interpreter (a fork would inherit Halide's thread pool without its threads) in a process group of its
+own, which is killed as a whole. Its stderr goes to a file, whose last lines tell why it died.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from types import TracebackType
+from typing import Any
+
+from metol.measure import messages as m
+
+__all__ = ["Child", "ChildDiedError", "ChildTimeoutError", "physical_memory_bytes"]
+
+_STDERR_TAIL_LINES = 4
+_STDERR_TAIL_BYTES = 4096
+
+
+class ChildDiedError(Exception):
+    """The child ended before it answered; the message says how, with the last lines of its stderr."""
+
+
+class ChildTimeoutError(Exception):
+    """The child did not answer in time; it has been killed."""
+
+
+class Child:
+    """One child process. A context manager: leaving it kills whatever still runs.
+
+    Start it from a thread that outlives it, for the kernel kills it when that thread ends.
+    """
+
+    def __init__(self, *, threads: int, memory_bytes: int = 0) -> None:
+        """Start a fresh interpreter.
+
+        Args:
+            threads: how many cores it is pinned to and how many threads Halide uses.
+            memory_bytes: how much address space it may take; 0 for no limit.
+        """
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, closed in `close`
+        answer_read, answer_write = os.pipe()
+        numbers = map(str, (answer_write, os.getpid(), threads, memory_bytes))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "metol.measure.child", *numbers],
+            stdin=subprocess.PIPE,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            pass_fds=(answer_write,),
+            start_new_session=True,
+        )
+        os.close(answer_write)
+        self._answer_fd = answer_read
+        self._buffer = b""
+        self.spent_seconds = 0.0
+
+    def ask(self, request: m.Request, timeout_seconds: float) -> Any:
+        """Send a request and return the answer, which is a `Failure` where the child raised an exception.
+
+        Raises:
+            ChildDiedError: the child crashed, was killed, or ran out of memory.
+            ChildTimeoutError: no answer after `timeout_seconds`; the child is dead then.
+        """
+        start = time.monotonic()
+        try:
+            self._send(request)
+            return m.decode(self._receive_line(start + timeout_seconds))
+        finally:
+            self.spent_seconds += time.monotonic() - start
+
+    def close(self) -> None:
+        """Kill the child and all that it started."""
+        if self._answer_fd < 0:
+            return
+        self._kill()
+        os.close(self._answer_fd)
+        self._answer_fd = -1
+        if self._process.stdin is not None:
+            # What the child never read may still lie in the buffer.
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        self._stderr.close()
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _send(self, request: m.Request) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(m.encode(request))
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise ChildDiedError(self._epitaph()) from None
+
+    def _receive_line(self, deadline: float) -> bytes:
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self._answer_fd], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                self._kill()
+                raise ChildTimeoutError(self._tail())
+            chunk = os.read(self._answer_fd, 1 << 16)
+            if not chunk:
+                raise ChildDiedError(self._epitaph())
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _kill(self) -> None:
+        # The group still exists as long as the child has not been waited for.
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _epitaph(self) -> str:
+        """Say how the child ended. Its pipe is closed, so it is dead or as good as."""
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            code = self._process.returncode
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        if code == -signal.SIGKILL:
+            how += ", probably for want of memory"
+        return ": ".join(filter(None, (how, self._tail())))
+
+    def _tail(self) -> str:
+        """Return the last lines of stderr as one."""
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - _STDERR_TAIL_BYTES))
+        lines = self._stderr.read().decode(errors="replace").splitlines()
+        return " | ".join([line.strip() for line in lines if line.strip()][-_STDERR_TAIL_LINES:])
+
+
+def physical_memory_bytes() -> int:
+    """Return how much memory this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,117 @@
+"""Measuring schedulers on one pipeline: compile each, verify each, then time them in turn, one at a time.
+
+In: a `PipelineSource` and `Scheduler`s. Out: one `Measurement` each, in the same order. Whatever a schedule does to its
+process is part of its measurement.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from metol.measure.measurement import Measurement
+from metol.measure.messages import CasesMade
+from metol.measure.scheduler import Scheduler
+from metol.measure.serialized import save_pipeline
+from metol.measure.source import PipelineSource, SourceKind
+from metol.measure.timing import TimingPlan
+from metol.measure.trial import RunOptions, Trial
+
+__all__ = ["LocalRunner", "Progress", "Runner", "verify_schedule"]
+
+Progress = Callable[[str], None]
+
+
+class Runner(Protocol):
+    """Something that measures schedulers on a pipeline: here, or on other machines."""
+
+    def run(self, source: PipelineSource, schedulers: Sequence[Scheduler]) -> tuple[Measurement, ...]:
+        """Measure every scheduler on one pipeline, in the order given."""
+        ...
+
+
+class LocalRunner:
+    """Measures on this machine, with one child process for each scheduler, alive until its last timing round.
+
+    Nothing else runs while a child is timed, if the caller leaves the machine alone: children that wait their turn are
+    blocked on a pipe, and Halide's idle threads sleep.
+    """
+
+    def __init__(self, options: RunOptions | None = None, progress: Progress | None = None) -> None:
+        self._options = options or RunOptions()
+        self._progress = progress or (lambda _: None)
+
+    def run(self, source: PipelineSource, schedulers: Sequence[Scheduler]) -> tuple[Measurement, ...]:
+        """Measure every scheduler on one pipeline.
+
+        Raises:
+            MetolError: the pipeline itself cannot be built; a scheduler's failure is a row instead.
+        """
+        with tempfile.TemporaryDirectory(prefix="metol-") as folder, contextlib.ExitStack() as stack:
+            reference, cases = self._make_cases(source, Path(folder))
+            if cases is None:
+                detail = f"no reference to compare with: {reference.detail}"
+                failed = Measurement(source.label, "", reference.status, detail=detail)
+                return tuple(replace(failed, scheduler=str(scheduler)) for scheduler in schedulers)
+            trials = []
+            for scheduler in schedulers:
+                self._progress(f"{source.label}: {scheduler}")
+                trial = Trial(source, scheduler, self._options)
+                stack.callback(trial.close)
+                trial.compile()
+                trial.verify(cases.cases, cases.note)
+                trials.append(trial)
+            if self._options.timing is not None:
+                self._progress(f"{source.label}: timing")
+                _time_in_turn(trials, cases.cases[0], self._options.timing)
+            return tuple(trial.measurement for trial in trials)
+
+    def _make_cases(self, source: PipelineSource, folder: Path) -> tuple[Measurement, CasesMade | None]:
+        """Let a child compute what is right; without cases, the measurement tells why there are none."""
+        self._progress(f"{source.label}: reference")
+        reference = Trial(source, Scheduler("reference"), self._options)
+        with contextlib.closing(reference):
+            reference.compile()
+            cases = reference.make_cases(str(folder))
+            return reference.measurement, cases
+
+
+def verify_schedule(
+    pipeline: Any, schedule: Any, *, options: RunOptions | None = None, progress: Progress | None = None
+) -> Measurement:
+    """Compile and run a schedule of a live pipeline in a child process, and compare with the reference schedule.
+
+    Args:
+        pipeline: an `hl.Pipeline` that carries no schedule, or its `PipelineSource`.
+        schedule: a `metol.lower.Schedule` that fits it.
+        options: how to run; nothing is timed unless they say so.
+        progress: told about each step.
+
+    Returns:
+        A measurement whose `verified` tells whether the results agree at both sizes, and whose `detail` says why not.
+    """
+    options = options or RunOptions(timing=None)
+    with tempfile.TemporaryDirectory(prefix="metol-") as folder:
+        if isinstance(pipeline, PipelineSource):
+            source = pipeline
+        else:
+            file = Path(folder) / "pipeline.hlpipe"
+            save_pipeline(pipeline, file)
+            source = PipelineSource(SourceKind.SERIALIZED, str(file))
+        schedule_file = Path(folder) / "schedule.json"
+        schedule.save(schedule_file)
+        (row,) = LocalRunner(options, progress).run(source, [Scheduler("schedule", file=str(schedule_file))])
+        return row
+
+
+def _time_in_turn(trials: Sequence[Trial], case: str, plan: TimingPlan) -> None:
+    """Give every trial one round, again and again, until the medians of all are known.
+
+    All go on until the last has settled, so that they share the same stretch of time, except those out of time.
+    """
+    while not all(trial.is_timed(plan) for trial in trials):
+        for trial in trials:
+            if trial.is_alive and not trial.is_out_of_time(plan):
+                trial.time_round(case, plan)

@@ -1,0 +1,129 @@
+"""Schedulers as values: Metol itself, Halide's own autoschedulers, a saved schedule, or everything at root.
+
+In: text such as ``metol``, ``adams2019-greedy``, ``metol:beam_width=8/seed=1`` or ``schedule:FILE.json``, and an
+unscheduled pipeline. Out: the pipeline, scheduled in place. Runs in a child process: Halide's own autoschedulers
+abort the process on an error, and can take minutes.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metol.errors import MetolError
+from metol.pipeline import func_names
+
+__all__ = ["PEERS", "Scheduler", "schedule_at_root"]
+
+Option = int | float | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class _Peer:
+    """One of the autoschedulers that come with Halide."""
+
+    plugin: str
+    """The library is `lib64/libautoschedule_<plugin>.so` of the Halide wheel."""
+    halide_name: str
+    """What Halide calls it once the library is loaded."""
+    options: tuple[tuple[str, Option], ...] = ()
+    """Options that differ from its defaults."""
+
+
+PEERS: dict[str, _Peer] = {
+    "adams2019": _Peer("adams2019", "Adams2019"),
+    "adams2019-greedy": _Peer("adams2019", "Adams2019", (("beam_size", 1),)),
+    "mullapudi2016": _Peer("mullapudi2016", "Mullapudi2016"),
+}
+"""Halide's own autoschedulers for CPUs, in the order of tables. Every one is told how many threads there are."""
+
+_NAMES = ("metol", "reference", *PEERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """Something that schedules a pipeline, small enough to send to another process."""
+
+    name: str
+    """``metol``, ``reference``, ``schedule`` or a name in `PEERS`."""
+    options: tuple[tuple[str, Option], ...] = ()
+    """For metol the fields of `metol.SearchOptions`; for a peer its own parameters."""
+    file: str = ""
+    """The saved schedule, for ``schedule`` alone."""
+
+    @staticmethod
+    def parse(text: str) -> "Scheduler":
+        """Read ``NAME``, ``NAME:option=value/option=value`` or ``schedule:FILE.json``.
+
+        Raises:
+            MetolError: no such scheduler, a malformed option, or no such file.
+        """
+        name, _, rest = text.partition(":")
+        if name == "schedule":
+            if not Path(rest).is_file():
+                raise MetolError(f"There is no schedule file `{rest}`; write schedule:FILE.json.")
+            return Scheduler(name, file=str(Path(rest).resolve()))
+        if name not in _NAMES:
+            raise MetolError(f"There is no scheduler `{name}`; there are {', '.join(_NAMES)} and schedule:FILE.json.")
+        return Scheduler(name, tuple(_parse_option(part, text) for part in rest.split("/") if part))
+
+    def __str__(self) -> str:
+        rest = self.file or "/".join(f"{key}={value}" for key, value in self.options)
+        return f"{self.name}:{rest}" if rest else self.name
+
+    def apply(self, pipeline: Any, target: Any, threads: int) -> None:
+        """Schedule `pipeline`, which carries no schedule, in place.
+
+        Raises:
+            MetolError: the schedule does not fit, or the search was asked for something impossible.
+            RuntimeError: Halide rejected a directive or an option.
+        """
+        if self.name == "reference":
+            schedule_at_root(pipeline)
+        elif self.name in PEERS:
+            _apply_peer(PEERS[self.name], dict(self.options), pipeline, target, threads)
+        elif self.name == "schedule":
+            from metol.lower import load
+
+            load(self.file).apply(pipeline)
+        else:
+            # By name, for this room may not import the top level, which is known here only as one scheduler of several.
+            metol = importlib.import_module("metol")
+            options = metol.SearchOptions(**dict(self.options))
+            metol.autoschedule(pipeline, target=target, threads=threads, options=options)
+
+
+def schedule_at_root(pipeline: Any) -> None:
+    """Compute every Func at root, in the order of its definition: slow, certain to lower, and right at every size.
+
+    Never run a pipeline without this: unscheduled, Halide inlines everything, which can need unbounded time and memory.
+    """
+    inputs = {argument.name.split("$")[0] for argument in pipeline.infer_arguments()}
+    for i in range(len(func_names(pipeline))):
+        func = pipeline.get_func(i)
+        # Halide lists an input as a Func, too (`input_im`); at root it would be a copy of the input.
+        if func.name().split("$")[0].removesuffix("_im") not in inputs:
+            func.compute_root()
+
+
+def _apply_peer(peer: _Peer, options: dict[str, Option], pipeline: Any, target: Any, threads: int) -> None:
+    import halide as hl
+
+    hl.load_plugin(f"{hl.install_dir()}/lib64/libautoschedule_{peer.plugin}.so")
+    values = {"parallelism": threads, **dict(peer.options), **options}
+    text = {key: str(value) for key, value in values.items()}
+    pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(peer.halide_name, text))
+
+
+def _parse_option(part: str, text: str) -> tuple[str, Option]:
+    key, equals, value = part.partition("=")
+    if not (key.isidentifier() and equals and value):
+        raise MetolError(f"`{part}` in scheduler `{text}` is not an option; write NAME:option=value/option=value.")
+    readers: tuple[Callable[[str], Option], ...] = (int, float)
+    for reader in readers:
+        try:
+            return key, reader(value)
+        except ValueError:
+            continue
+    return key, {"true": True, "false": False}.get(value.lower(), value)

@@ -1,0 +1,122 @@
+"""A live pipeline as a file: Halide's own serialization, and a sidecar for what it loses.
+
+Serialization keeps the Funcs and the estimates of outputs. It loses, of every parameter, the estimates, the constraints
+and the range of a scalar, and it forgets altogether the parameter that holds an output's constraints; without that the
+file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from metol.errors import MetolError
+from metol.measure.halide_values import Number, constant, expr, halide_type
+
+__all__ = ["load_pipeline", "save_pipeline"]
+
+SIDECAR_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _ParameterState:
+    """What the sidecar keeps of one parameter; every number a constant."""
+
+    name: str
+    type: str
+    dimensions: int
+    is_buffer: bool
+    constraints: tuple[tuple[Number | None, Number | None, Number | None], ...] = ()
+    """Buffers, per dimension: min, extent and stride where the user fixed them."""
+    estimates: tuple[tuple[Number | None, Number | None], ...] = ()
+    """Buffers, per dimension: estimated min and extent."""
+    scalar: tuple[Number | None, Number | None, Number | None] = (None, None, None)
+    """Scalars: min, max and estimate."""
+
+
+def save_pipeline(pipeline: Any, path: Path) -> None:
+    """Write `pipeline` and its sidecar. Call it before the pipeline is scheduled: a schedule is written, too."""
+    import halide as hl
+
+    parameters = hl.serialize_pipeline(pipeline, str(path), get_params=True)
+    outputs = [buffer.parameter() for func in pipeline.outputs() for buffer in func.output_buffers()]
+    states = [asdict(_state_of(parameter)) for parameter in (*parameters.values(), *outputs)]
+    _sidecar(path).write_text(json.dumps({"version": SIDECAR_VERSION, "parameters": states}, indent=1))
+
+
+def load_pipeline(path: Path) -> Any:
+    """Read a pipeline; estimates and constraints are put back where the file has a sidecar.
+
+    Raises:
+        MetolError: the file is not a serialized pipeline, or its sidecar is of another version.
+    """
+    import halide as hl
+
+    try:
+        parameters = hl.deserialize_parameters(str(path))
+        parameters |= {state.name: _parameter(state) for state in _read_sidecar(path)}
+        return hl.deserialize_pipeline(str(path), parameters)
+    except hl.HalideError as error:
+        raise MetolError(f"`{path}` is not a pipeline that Halide can read: {error}") from error
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(path.name + ".json")
+
+
+def _read_sidecar(path: Path) -> tuple[_ParameterState, ...]:
+    file = _sidecar(path)
+    if not file.is_file():
+        return ()
+    content = json.loads(file.read_text())
+    if content.get("version") != SIDECAR_VERSION:
+        raise MetolError(f"`{file}` has version {content.get('version')}; this Metol reads version {SIDECAR_VERSION}.")
+    return tuple(_ParameterState(**state) for state in content["parameters"])
+
+
+def _state_of(parameter: Any) -> _ParameterState:
+    name, kind = parameter.name(), str(parameter.type())
+    if not parameter.is_buffer():
+        scalar = (constant(parameter.min_value()), constant(parameter.max_value()), constant(parameter.estimate()))
+        return _ParameterState(name, kind, 0, False, scalar=scalar)
+    dims = range(parameter.dimensions())
+    return _ParameterState(
+        name,
+        kind,
+        parameter.dimensions(),
+        True,
+        constraints=tuple(
+            (
+                constant(parameter.min_constraint(d)),
+                constant(parameter.extent_constraint(d)),
+                constant(parameter.stride_constraint(d)),
+            )
+            for d in dims
+        ),
+        estimates=tuple(
+            (constant(parameter.min_constraint_estimate(d)), constant(parameter.extent_constraint_estimate(d)))
+            for d in dims
+        ),
+    )
+
+
+def _parameter(state: _ParameterState) -> Any:
+    """Make the parameter anew, with everything that the sidecar knows about it."""
+    import halide as hl
+
+    parameter = hl.Parameter(halide_type(state.type), state.is_buffer, state.dimensions, state.name)
+    for d, values in enumerate(state.constraints):
+        setters = (parameter.set_min_constraint, parameter.set_extent_constraint, parameter.set_stride_constraint)
+        for setter, value in zip(setters, values, strict=True):
+            if value is not None:
+                setter(d, hl.Expr(value))
+    for d, (low, extent) in enumerate(state.estimates):
+        if low is not None:
+            parameter.set_min_constraint_estimate(d, hl.Expr(low))
+        if extent is not None:
+            parameter.set_extent_constraint_estimate(d, hl.Expr(extent))
+    setters = (parameter.set_min_value, parameter.set_max_value, parameter.set_estimate)
+    for setter, value in zip(setters, state.scalar, strict=True):
+        if value is not None:
+            setter(expr(value, state.type))
+    return parameter

@@ -1,0 +1,100 @@
+"""When two results of one pipeline count as the same.
+
+A schedule may reorder a floating-point sum, and a vector loop may contract a multiply and an add where the scalar one
+does not; an integer that was rounded from such a float may then differ by one. Nothing else is forgiven.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Comparison", "Tolerance", "compare", "default_tolerance"]
+
+# Re-associating a sum of n terms moves it by at most n·6e-8 of the sum of their magnitudes: 1e-3 covers some 16000
+# terms at worst, while a wrong tap, a missed row or a stale value moves it by far more.
+_FLOAT32_RELATIVE = 1e-3
+
+# Elements that cancel to nearly nothing carry the rounding of their terms, not of themselves, so this share of the
+# relative error is granted on the largest magnitude in the result.
+_SCALE_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far an element of one output may lie from the expected one."""
+
+    absolute: float
+    """Allowed difference, in units of the output."""
+    relative: float
+    """Allowed difference on top of that, as a fraction of the expected value."""
+
+    def __post_init__(self) -> None:
+        """Assert that neither bound is negative."""
+        assert self.absolute >= 0
+        assert self.relative >= 0
+
+    def __str__(self) -> str:
+        if self == Tolerance(0, 0):
+            return "exact"
+        parts = [f"{self.absolute:.3g} absolute"] if self.absolute else []
+        return " + ".join([*parts, f"{self.relative:.3g} relative"] if self.relative else parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two results compare."""
+
+    is_equal: bool
+    """Whether every element lies within the tolerance."""
+    text: str
+    """One line for a person: the largest difference, and where the first excessive one is and what it is."""
+
+
+def default_tolerance(expected: NDArray[Any], *, has_floats: bool) -> Tolerance:
+    """Return what may be expected of any pipeline that computes `expected`.
+
+    Args:
+        expected: what the reference schedule computed for this output.
+        has_floats: whether the pipeline computes with floats anywhere; integers of 8 and 16 bits, the sizes that
+            floats are rounded to, may then be off by one.
+    """
+    if expected.dtype.kind in "biu":
+        return Tolerance(1.0 if has_floats and expected.dtype.itemsize <= 2 else 0.0, 0.0)
+    # Scaled by the type's precision, but half floats are never allowed more than 5 %.
+    precision = float(np.finfo(expected.dtype).eps) / float(np.finfo(np.float32).eps)
+    relative = min(_FLOAT32_RELATIVE * precision, 0.05)
+    magnitude = np.abs(expected[np.isfinite(expected)].astype(np.float64))
+    return Tolerance(_SCALE_SHARE * relative * float(magnitude.max(initial=0.0)), relative)
+
+
+def compare(result: NDArray[Any], expected: NDArray[Any], tolerance: Tolerance) -> Comparison:
+    """Compare one output with what the reference schedule computed. NaN equals NaN, an infinity itself."""
+    if result.shape != expected.shape or result.dtype != expected.dtype:
+        text = f"{result.dtype}{list(result.shape)} instead of {expected.dtype}{list(expected.shape)}"
+        return Comparison(False, text)
+    error = _errors(result, expected)
+    magnitude = np.where(np.isfinite(expected), np.abs(expected.astype(np.float64)), 0.0)
+    is_bad = error > tolerance.absolute + tolerance.relative * magnitude
+    bad_count = int(is_bad.sum())
+    largest = f"largest difference {float(error.max(initial=0.0)):.3g} (allowed: {tolerance})"
+    if not bad_count:
+        return Comparison(True, largest)
+    first = np.unravel_index(int(np.argmax(is_bad)), is_bad.shape)
+    where = ", ".join(str(int(i)) for i in reversed(first))  # in Halide's order, x first
+    found = f"the first, at ({where}), is {result[first]} instead of {expected[first]}"
+    return Comparison(False, f"{bad_count} of {error.size} elements differ; {found}; {largest}")
+
+
+def _errors(result: NDArray[Any], expected: NDArray[Any]) -> NDArray[np.float64]:
+    """Return absolute differences; infinite where a NaN or an infinity stands against anything else."""
+    if expected.dtype.kind in "biu":
+        # Neither int64 nor uint64 subtract without overflow, but the distance of any two fits an unsigned one.
+        high, low = np.maximum(result, expected), np.minimum(result, expected)
+        distance: NDArray[np.float64] = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+        return distance
+    is_same = (result == expected) | (np.isnan(result) & np.isnan(expected))
+    with np.errstate(invalid="ignore"):
+        error = np.abs(result.astype(np.float64) - expected.astype(np.float64))
+    return np.where(is_same, 0.0, np.where(np.isfinite(error), error, np.inf))

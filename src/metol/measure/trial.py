@@ -1,0 +1,173 @@
+"""One scheduler on one pipeline: a child process, and the measurement that grows with each step it survives.
+
+In: the steps, in order. Out: a `Measurement`, whose status is that of the first step that failed. The child stays alive
+after compiling, blocked on its pipe, so that several trials can be timed in turn.
+"""
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import metol.errors
+from metol.errors import MetolError
+from metol.measure import messages as m
+from metol.measure.measurement import Measurement, Status
+from metol.measure.process import Child, ChildDiedError, ChildTimeoutError, physical_memory_bytes
+from metol.measure.scheduler import Scheduler
+from metol.measure.source import PipelineSource
+from metol.measure.timing import TimingPlan, has_settled
+
+__all__ = ["RunOptions", "Trial"]
+
+# A child may take this share of the machine's memory: enough for any honest schedule, and the machine stays usable.
+_MEMORY_SHARE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How measurements are made."""
+
+    threads: int = 2
+    """Cores that a child is pinned to, and threads that its schedule has."""
+    timeout_seconds: float = 300.0
+    """For building, scheduling, compiling and verifying; timing has limits of its own."""
+    target: str = "host"
+    """The Halide target to schedule and compile for."""
+    seed: int = 0
+    """Seed of the random inputs."""
+    timing: TimingPlan | None = field(default_factory=TimingPlan)
+    """How long to time, or None to verify only."""
+
+    def __post_init__(self) -> None:
+        """Raise MetolError on a number that makes no sense."""
+        if self.threads < 1:
+            raise MetolError(f"Measuring needs at least 1 thread, not {self.threads}.")
+        if self.timeout_seconds <= 0:
+            raise MetolError(f"The timeout must be positive, not {self.timeout_seconds:g} seconds.")
+
+
+class Trial:
+    """One scheduler on one pipeline, on its way to a measurement. Close it."""
+
+    def __init__(self, source: PipelineSource, scheduler: Scheduler, options: RunOptions) -> None:
+        self.measurement = Measurement(source.label, str(scheduler))
+        self._source = source
+        self._scheduler = scheduler
+        self._options = options
+        self._rounds: list[list[float]] = []
+        self._timed_seconds = 0.0
+        memory_bytes = int(_MEMORY_SHARE * physical_memory_bytes())
+        self._child: Child | None = Child(threads=options.threads, memory_bytes=memory_bytes)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the child can still be asked."""
+        return self._child is not None
+
+    def close(self) -> None:
+        """Kill the child."""
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+    def compile(self) -> None:
+        """Build, schedule and compile.
+
+        Raises:
+            MetolError: the source names nothing that can be built; that is no outcome of the scheduler.
+        """
+        build = m.Build(str(self._source), self._options.target)
+        built = self._ask(build, Status.SCHEDULE_FAILED, "building the pipeline", may_refuse=True)
+        if isinstance(built, m.Failure):
+            if built.is_users:
+                self.close()
+                raise getattr(metol.errors, built.error, MetolError)(built.message)
+            self._fail(Status.SCHEDULE_FAILED, f"building the pipeline: {built.error}: {built.message}")
+        schedule = m.ApplyScheduler(str(self._scheduler), self._options.threads)
+        if (done := self._ask(schedule, Status.SCHEDULE_FAILED, "scheduling")) is not None:
+            self.measurement = replace(self.measurement, schedule_seconds=done.seconds)
+        if (done := self._ask(m.Compile(), Status.COMPILE_FAILED, "compiling")) is not None:
+            self.measurement = replace(self.measurement, compile_seconds=done.seconds)
+
+    def make_cases(self, folder: str) -> m.CasesMade | None:
+        """Run the (reference) schedule on fresh cases and save them with its results; None where that failed."""
+        answer: m.CasesMade | None = self._ask(
+            m.MakeCases(folder, self._options.seed), Status.RUN_FAILED, "running the reference"
+        )
+        return answer
+
+    def verify(self, cases: Sequence[str], note: str) -> None:
+        """Run on every case: `verified` if all are right.
+
+        A wrong result or a crash at any size is a failure. That the code refuses the awkward size, with an error of
+        Halide's, is not: it is right for the size it was made for, is timed, and stays unverified.
+        """
+        texts = [note] if note else []
+        is_verified = True
+        for place, case in enumerate(cases):
+            step = f"running at the {'awkward' if place else 'estimated'} size"
+            verdict = self._ask(m.Verify(case), Status.RUN_FAILED, step, may_refuse=place > 0)
+            if verdict is None:
+                return
+            if isinstance(verdict, m.Failure):
+                is_verified = False
+                texts.append(f"{step}: {verdict.message}")
+            elif not verdict.is_equal:
+                self._fail(Status.WRONG_RESULT, verdict.text)
+                return
+            else:
+                texts.append(verdict.text)
+        self.measurement = replace(self.measurement, verified=is_verified, detail="; ".join(texts))
+
+    def time_round(self, case: str, plan: TimingPlan) -> None:
+        """Take one round of samples."""
+        start = time.monotonic()
+        answer = self._ask(m.Time(case, plan.round_seconds), Status.RUN_FAILED, "timing")
+        self._timed_seconds += time.monotonic() - start
+        if answer is None:
+            return
+        self._rounds.append(answer.run_ms)
+        samples = tuple(sample for samples in self._rounds for sample in samples)
+        self.measurement = replace(self.measurement, run_ms=statistics.median(samples), run_ms_samples=samples)
+
+    def is_timed(self, plan: TimingPlan) -> bool:
+        """Whether the median is known, or will not become known any better."""
+        return not self.is_alive or self.is_out_of_time(plan) or has_settled(self._rounds, plan)
+
+    def is_out_of_time(self, plan: TimingPlan) -> bool:
+        """Whether this trial has had all the timing that it may have."""
+        count = len(self._rounds)
+        return count >= plan.max_rounds or (count > 0 and self._timed_seconds >= plan.limit_seconds)
+
+    def _ask(self, request: m.Request, status: Status, step: str, *, may_refuse: bool = False) -> Any:
+        """Ask the child and return its answer; on any failure record it and return None.
+
+        Args:
+            request: what to do.
+            status: what this row becomes if it cannot be done.
+            step: the same for a person.
+            may_refuse: return a `Failure` as an answer instead.
+        """
+        if self._child is None:
+            return None
+        try:
+            spent_seconds = self._child.spent_seconds - self._timed_seconds
+            answer = self._child.ask(request, self._options.timeout_seconds - spent_seconds)
+        except ChildTimeoutError as error:
+            limit = f"over {self._options.timeout_seconds:g} s, while {step}"
+            self._fail(Status.TIMEOUT, ": ".join(filter(None, (limit, str(error)))))
+            return None
+        except ChildDiedError as error:
+            self._fail(status, f"{step}: {error}")
+            return None
+        if isinstance(answer, m.Failure) and not may_refuse:
+            self._fail(status, f"{step}: {answer.error}: {answer.message}")
+            return None
+        return answer
+
+    def _fail(self, status: Status, detail: str) -> None:
+        """Record a failure and end the child."""
+        self.measurement = self.measurement.with_failure(status, detail)
+        self.close()

@@ -1,0 +1,147 @@
+"""Builders of pipelines for the tests of `measure`: honest ones, and ones that go wrong when built a second time.
+
+The reference schedule is built first and must succeed; what is built afterwards is what a scheduler gets.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import halide as hl
+
+x, y, c = hl.Var("x"), hl.Var("y"), hl.Var("c")
+
+WIDTH, HEIGHT = 320, 200
+
+
+def _is_built_again() -> bool:
+    """Whether a process has built before; tests copy this file into a folder of their own."""
+    mark = Path(__file__).with_suffix(".built")
+    was_built = mark.exists()
+    mark.touch()
+    return was_built
+
+
+def blur() -> hl.Pipeline:
+    """A stencil that reads beyond its output on all sides, and a scalar."""
+    source = hl.ImageParam(hl.UInt(8), 2, "source")
+    gain = hl.Param(hl.Float(32), "gain")
+    rows, result = hl.Func("rows"), hl.Func("result")
+    rows[x, y] = hl.f32(source[x - 1, y]) + hl.f32(source[x + 2, y])
+    result[x, y] = (rows[x, y - 1] + rows[x, y + 1]) * gain
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    source.set_estimates([(-1, WIDTH + 3), (-1, HEIGHT + 2)])
+    gain.set_estimate(0.25)
+    print("a builder may print")  # noqa: T201
+    return hl.Pipeline(result)
+
+
+def interleaved() -> hl.Func:
+    """Channels innermost, in and out; the input has a boundary condition, and floats are rounded to bytes."""
+    source = hl.ImageParam(hl.UInt(8), 3, "source")
+    source.dim(0).set_stride(3)
+    source.dim(2).set_bounds(0, 3).set_stride(1)
+    clamped = hl.BoundaryConditions.repeat_edge(source, [(0, source.width()), (0, source.height())])
+    result = hl.Func("interleaved")
+    result[x, y, c] = hl.u8_sat(hl.f32(clamped[x - 1, y, c]) * hl.f32(0.4) + clamped[x + 1, y, c])
+    result.output_buffer().dim(0).set_stride(3)
+    result.output_buffer().dim(2).set_bounds(0, 3).set_stride(1)
+    result.set_estimates([(0, WIDTH), (0, HEIGHT), (0, 3)])
+    source.set_estimates([(0, WIDTH), (0, HEIGHT), (0, 3)])
+    return result
+
+
+def pair() -> hl.Func:
+    """A Tuple of a float and an integer."""
+    source = hl.ImageParam(hl.Float(32), 2, "source")
+    result = hl.Func("pair")
+    result[x, y] = (source[x, y] * 2, hl.i32(source[x, y] * 100))
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    source.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    return result
+
+
+def histogram() -> hl.Func:
+    """A scatter into few bins, and a read of them that depends on data."""
+    source = hl.ImageParam(hl.UInt(8), 2, "source")
+    bins, result = hl.Func("bins"), hl.Func("ranks")
+    r = hl.RDom([(0, WIDTH), (0, HEIGHT)], "r")
+    i = hl.Var("i")
+    bins[i] = 0
+    bins[hl.i32(source[r.x, r.y])] += 1
+    result[x, y] = bins[hl.i32(source[x, y])]
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    source.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    return result
+
+
+def _constant(value: int) -> hl.Func:
+    result = hl.Func("constant")
+    result[x, y] = x + y + value
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    return result
+
+
+def aborts() -> hl.Func:
+    if _is_built_again():
+        print("going down", flush=True)  # noqa: T201
+        os.abort()
+    return _constant(0)
+
+
+def hangs() -> hl.Func:
+    if _is_built_again():
+        time.sleep(600)
+    return _constant(0)
+
+
+def always_hangs() -> hl.Func:
+    time.sleep(600)
+    return _constant(0)
+
+
+def differs() -> hl.Func:
+    return _constant(7 if _is_built_again() else 0)
+
+
+def runs_forever() -> hl.Func:
+    if not _is_built_again():
+        return _constant(0)
+    r = hl.RDom([(0, 2**30), (0, 2**30)], "r")
+    total, result = hl.Func("total"), hl.Func("constant")
+    total[x] = 0
+    total[x] += hl.i32(hl.sin(hl.f32(r.x * x + r.y)) * 3)
+    result[x, y] = total[x % 7] + y
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    return result
+
+
+def needs_all_memory() -> hl.Func:
+    if not _is_built_again():
+        return _constant(0)
+    table, result = hl.Func("table"), hl.Func("constant")
+    table[x, y, c] = x * y + c
+    result[x, y] = table[x, y, 0] + table[x, y, 30_000_000]
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    return result
+
+
+def is_scheduled() -> hl.Func:
+    """Carries a schedule that must not reach any scheduler."""
+    result = _constant(0)
+    result.parallel(y).vectorize(x, 8)
+    return result
+
+
+def has_no_estimate() -> hl.Func:
+    result = hl.Func("constant")
+    result[x, y] = x + y
+    return result
+
+
+def returns_a_number() -> int:
+    return 3
+
+
+def is_broken() -> hl.Func:
+    raise ValueError("there is a mistake in this builder")

@@ -1,0 +1,29 @@
+import json
+
+from metol.measure import Measurement, Status
+
+ROW = Measurement("harris", "metol", Status.OK, 1.5, 0.5, 3.25, (3.0, 3.25, 3.5), True, "fine")
+
+
+def test_to_row_has_exactly_the_fields_of_a_result_file() -> None:
+    assert json.loads(json.dumps(ROW.to_row())) == {
+        "app": "harris",
+        "scheduler": "metol",
+        "status": "ok",
+        "schedule_seconds": 1.5,
+        "compile_seconds": 0.5,
+        "run_ms": 3.25,
+        "run_ms_samples": [3.0, 3.25, 3.5],
+        "verified": True,
+        "detail": "fine",
+    }
+
+
+def test_from_row_is_the_inverse_of_to_row() -> None:
+    assert Measurement.from_row(json.loads(json.dumps(ROW.to_row()))) == ROW
+
+
+def test_failed_row_is_not_verified() -> None:
+    failed = ROW.with_failure(Status.WRONG_RESULT, "7 elements differ")
+    assert not failed.verified
+    assert not failed.is_ok

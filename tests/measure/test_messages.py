@@ -1,0 +1,24 @@
+import pytest
+
+from metol.measure import messages as m
+
+MESSAGES = [
+    m.Build("app:harris", "host"),
+    m.ApplyScheduler("metol:beam_width=8", 2),
+    m.Compile(),
+    m.MakeCases("/tmp/cases", 3),
+    m.Verify("/tmp/cases/awkward"),
+    m.Time("/tmp/cases/estimated", 0.25),
+    m.Done(1.5),
+    m.CasesMade(["/tmp/cases/estimated"], "a note"),
+    m.Verdict(False, "3 of 10 elements differ\nthe first"),
+    m.Samples([1.0, 2.5]),
+    m.Failure("HalideError", "kind: of a mess", is_users=True),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_decode_is_the_inverse_of_encode_on_one_line(message: m.Request | m.Answer) -> None:
+    line = m.encode(message)
+    assert line.count(b"\n") == 1
+    assert m.decode(line) == message

@@ -1,0 +1,83 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from metol.errors import MetolError, UnknownAppError
+from metol.measure import PipelineSource, SourceKind
+
+
+def test_parse_reads_an_app_with_and_without_its_prefix() -> None:
+    assert PipelineSource.parse("app:harris") == PipelineSource.parse("harris")
+    assert str(PipelineSource.parse("harris")) == "app:harris"
+    assert PipelineSource.parse("harris").label == "harris"
+
+
+def test_parse_reads_a_module() -> None:
+    source = PipelineSource.parse("package.module:function")
+    assert source == PipelineSource(SourceKind.MODULE, "package.module", "function")
+
+
+def test_parse_makes_the_path_of_a_file_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").touch()
+    monkeypatch.chdir(tmp_path)
+    source = PipelineSource.parse("mine.py:build")
+    assert source == PipelineSource(SourceKind.FILE, str(tmp_path / "mine.py"), "build")
+    assert source.label == "mine.py:build"
+    assert PipelineSource.parse(str(source)) == source
+
+
+@pytest.mark.parametrize("text", ["", "mine.py:", "mine.py:no-name", "module:"])
+def test_parse_rejects_what_names_no_pipeline(text: str) -> None:
+    with pytest.raises(MetolError, match="names no pipeline"):
+        PipelineSource.parse(text)
+
+
+@pytest.mark.parametrize("text", ["nowhere.py:build", "nowhere.hlpipe"])
+def test_parse_names_a_missing_file(text: str) -> None:
+    with pytest.raises(MetolError, match="no file `nowhere"):
+        PipelineSource.parse(text)
+
+
+def test_build_makes_fresh_funcs_each_time(planted) -> None:
+    first, second = planted("blur").build(), planted("blur").build()
+    assert not first.outputs()[0].has_update_definition()
+    assert first.outputs()[0].name().split("$")[0] == second.outputs()[0].name().split("$")[0] == "result"
+
+
+def test_build_wraps_a_func(planted) -> None:
+    assert len(planted("pair").build().outputs()) == 1
+
+
+def test_build_finds_a_module(planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "some_pipelines.py").write_text("from planted import blur\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert PipelineSource.parse("some_pipelines:blur").build().outputs()
+
+
+def test_build_lists_apps_where_there_is_no_such_app() -> None:
+    with pytest.raises(UnknownAppError, match="harris"):
+        PipelineSource.parse("app:nothing").build()
+
+
+def test_build_lists_functions_where_there_is_no_such_function(planted) -> None:
+    with pytest.raises(MetolError, match=r"no function `blurr`; it has: .*blur"):
+        planted("blurr").build()
+
+
+def test_build_says_what_it_got_instead_of_a_pipeline(planted) -> None:
+    with pytest.raises(MetolError, match="returned a int"):
+        planted("returns_a_number").build()
+
+
+def test_build_says_that_there_is_no_such_module() -> None:
+    with pytest.raises(MetolError, match=r"no module `not_there\.at_all`"):
+        PipelineSource.parse("not_there.at_all:build").build()
+
+
+def test_build_does_not_hide_what_a_module_imports_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "imports_in_vain.py").write_text("import not_there_either\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="not_there_either"):
+        PipelineSource.parse("imports_in_vain:build").build()
+    assert "imports_in_vain" not in sys.modules

@@ -1,0 +1,34 @@
+import itertools
+
+from metol.measure import TimingPlan
+from metol.measure.timing import has_settled, take_samples
+
+PLAN = TimingPlan(min_rounds=3, max_rounds=9, spread=0.01)
+
+
+def test_take_samples_warms_up_and_batches_short_runs() -> None:
+    counter = itertools.count()
+    samples = take_samples(lambda: next(counter), 0.02)
+    assert samples
+    assert all(sample > 0 for sample in samples)
+    assert next(counter) > 10 * len(samples)
+
+
+def test_take_samples_takes_one_where_there_is_no_time() -> None:
+    assert len(take_samples(lambda: None, 0.0)) == 1
+
+
+def test_has_settled_wants_its_rounds() -> None:
+    assert not has_settled([[1.0], [1.0]], PLAN)
+    assert has_settled([[1.0], [1.0], [1.0]], PLAN)
+
+
+def test_has_settled_wants_agreement_between_rounds_not_within_them() -> None:
+    noisy_within = [[1.0, 2.0, 3.0]] * 3
+    drifting = [[1.0] * 100, [1.2] * 100, [1.4] * 100]
+    assert has_settled(noisy_within, PLAN)
+    assert not has_settled(drifting, PLAN)
+
+
+def test_has_settled_ignores_one_disturbed_round() -> None:
+    assert has_settled([[1.0], [1.001], [5.0], [0.999], [1.0]], PLAN)

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from metol.measure.tolerance import Tolerance, compare, default_tolerance
+
+EXACT = Tolerance(0, 0)
+
+
+def test_compare_accepts_equal_arrays_of_every_kind() -> None:
+    for dtype in (np.uint8, np.int64, np.uint64, np.float16, np.float32, np.float64, np.bool_):
+        array = np.arange(12).reshape(3, 4).astype(dtype)
+        assert compare(array, array.copy(), EXACT).is_equal
+
+
+def test_compare_tells_where_the_first_difference_is_in_halides_order() -> None:
+    expected = np.zeros((4, 5), np.int32)
+    result = expected.copy()
+    result[2, 1] = 9
+    comparison = compare(result, expected, EXACT)
+    assert not comparison.is_equal
+    assert "1 of 20 elements differ; the first, at (1, 2), is 9 instead of 0" in comparison.text
+
+
+def test_compare_lets_nan_equal_nan_and_an_infinity_itself_alone() -> None:
+    expected = np.array([np.nan, np.inf, -np.inf, 1.0], np.float32)
+    assert compare(expected.copy(), expected, EXACT).is_equal
+    for place, other in ((0, 1.0), (1, -np.inf), (1, np.nan), (3, np.nan), (3, np.inf)):
+        result = expected.copy()
+        result[place] = other
+        assert not compare(result, expected, Tolerance(1e30, 1)).is_equal
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int8])
+def test_compare_measures_the_distance_of_extreme_integers(dtype: type) -> None:
+    info = np.iinfo(dtype)
+    low, high = np.array([info.min], dtype), np.array([info.max], dtype)
+    assert not compare(low, high, Tolerance(100, 0)).is_equal
+    assert compare(high - dtype(1), high, Tolerance(1, 0)).is_equal
+
+
+def test_compare_rejects_another_shape_or_type() -> None:
+    expected = np.zeros((2, 3), np.float32)
+    assert not compare(np.zeros((3, 2), np.float32), expected, Tolerance(1, 1)).is_equal
+    assert not compare(np.zeros((2, 3), np.float64), expected, Tolerance(1, 1)).is_equal
+
+
+def test_default_tolerance_forgives_bytes_rounded_from_floats_by_one_only() -> None:
+    expected = np.full(10, 100, np.uint8)
+    tolerance = default_tolerance(expected, has_floats=True)
+    assert compare(expected + np.uint8(1), expected, tolerance).is_equal
+    assert not compare(expected + np.uint8(2), expected, tolerance).is_equal
+    assert default_tolerance(expected, has_floats=False) == EXACT
+    assert default_tolerance(expected.astype(np.int32), has_floats=True) == EXACT
+
+
+def test_default_tolerance_forgives_a_reassociated_sum_but_no_missing_term() -> None:
+    rng = np.random.default_rng(0)
+    terms = rng.standard_normal((4000, 50)).astype(np.float32)
+    forward, backward = (np.add.accumulate(t, axis=0)[-1] for t in (terms, terms[::-1]))
+    tolerance = default_tolerance(forward, has_floats=True)
+    assert compare(backward, forward, tolerance).is_equal
+    assert not compare(forward - terms[7], forward, tolerance).is_equal
+
+
+def test_default_tolerance_follows_the_precision_of_the_type() -> None:
+    expected = np.ones(4)
+    relative = [default_tolerance(expected.astype(t), has_floats=True).relative for t in ("f8", "f4", "f2")]
+    assert relative[0] < 1e-10 < relative[1] == 1e-3 < relative[2] <= 0.05

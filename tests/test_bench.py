@@ -1,0 +1,76 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from metol.bench import BenchReport, parse_sources, run_bench
+from metol.errors import MetolError, UnknownAppError
+from metol.measure import PipelineSource, RunOptions, Scheduler, Status, TimingPlan
+
+OPTIONS = RunOptions(timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2), timeout_seconds=60)
+
+PIPELINES = """
+import halide as hl
+
+def ramp():
+    x, y = hl.Var("x"), hl.Var("y")
+    result = hl.Func("ramp")
+    result[x, y] = x + y
+    result.set_estimates([(0, 640), (0, 480)])
+    return result
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "pipelines.py").write_text(PIPELINES)
+    return tmp_path / "pipelines.py"
+
+
+def test_bench_measures_each_source_and_saves_after_each(file: Path, tmp_path: Path) -> None:
+    sources = [PipelineSource.parse(f"{file}:{name}") for name in ("ramp", "nothing")]
+    saved: list[BenchReport] = []
+    report = run_bench(
+        sources, [Scheduler("reference"), Scheduler("mullapudi2016")], options=OPTIONS, command="x", save=saved.append
+    )
+    assert [len(part.rows) for part in saved] == [2, 4]
+    assert saved[-1] == report
+    assert [row.status for row in report.rows] == [Status.OK, Status.OK, *[Status.SCHEDULE_FAILED] * 2]
+    assert "has no function `nothing`" in report.rows[2].detail
+    report.save(tmp_path / "out" / "rows.json")
+    assert BenchReport.load(tmp_path / "out" / "rows.json") == report
+
+
+def test_result_file_names_machine_versions_and_commit(file: Path, tmp_path: Path) -> None:
+    report = run_bench([], [], options=OPTIONS, command="metol bench", save=lambda _: None)
+    report.save(tmp_path / "rows.json")
+    content = json.loads((tmp_path / "rows.json").read_text())
+    assert content["command"] == "metol bench"
+    assert content["rows"] == []
+    assert {"cpu", "cores", "cache_bytes", "memory_gib", "target", "system", "versions", "commit"} == set(
+        content["machine"]
+    )
+    assert {"metol", "halide", "numpy", "python"} == set(content["machine"]["versions"])
+
+
+def test_result_file_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('{"version": 99}')
+    with pytest.raises(MetolError, match="version 99"):
+        BenchReport.load(tmp_path / "rows.json")
+
+
+def test_sources_are_the_suite_where_none_is_named() -> None:
+    import metol_apps
+
+    assert tuple(source.location for source in parse_sources(())) == metol_apps.names()
+
+
+def test_unknown_app_is_refused_before_anything_runs() -> None:
+    with pytest.raises(UnknownAppError, match="nothing"):
+        parse_sources(("harris", "nothing"))
+
+
+def test_report_keeps_its_options(file: Path) -> None:
+    report = run_bench([], [], options=replace(OPTIONS, threads=1), command="")
+    assert (report.threads, report.timeout_seconds) == (1, 60)
