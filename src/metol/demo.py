@@ -34,6 +34,7 @@ def run_demo(image: Path, *, threads: int, progress: Progress | None = None) -> 
 def _compute(threads: int) -> NDArray[np.float32]:
     """Schedule, compile and run in this process, as a user would."""
     import halide as hl
+
     import metol_apps
 
     app = metol_apps.get(_APP.location)

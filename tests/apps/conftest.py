@@ -3,6 +3,7 @@
 import halide as hl
 import numpy as np
 import pytest
+
 from metol_apps import App, Inputs, Shape
 from metol_apps.app import Array
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from metol_apps import Tolerance
 
 EXPECTED = np.array([0, 1, 100], np.float32)

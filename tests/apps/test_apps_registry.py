@@ -3,9 +3,9 @@
 import subprocess
 import sys
 
-import metol_apps
 import pytest
 
+import metol_apps
 from metol.errors import UnknownAppError
 
 

@@ -2,9 +2,10 @@
 
 import re
 
-import metol_apps
 import numpy as np
 import pytest
+
+import metol_apps
 
 APPS = [metol_apps.get(name) for name in metol_apps.names() + metol_apps.variants()]
 

@@ -1,7 +1,8 @@
 """The bilateral grid."""
 
-import metol_apps
 import numpy as np
+
+import metol_apps
 
 APP = metol_apps.get("bilateral_grid")
 

@@ -3,8 +3,9 @@
 import importlib.util
 from pathlib import Path
 
-import metol_apps
 import numpy as np
+
+import metol_apps
 
 APP = metol_apps.get("harris")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "harris.py"

@@ -1,7 +1,8 @@
 """Histogram equalisation."""
 
-import metol_apps
 import numpy as np
+
+import metol_apps
 
 APP = metol_apps.get("hist")
 

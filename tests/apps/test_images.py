@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from metol_apps.images import gray_photograph, photograph, photograph_uint8, photograph_uint16
 
 

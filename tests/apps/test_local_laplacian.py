@@ -1,8 +1,9 @@
 """The local Laplacian filter."""
 
-import metol_apps
 import numpy as np
 import pytest
+
+import metol_apps
 
 APP = metol_apps.get("local_laplacian")
 SHAPE = (3, 41, 67)

@@ -1,8 +1,9 @@
 """Matrix multiplication."""
 
-import metol_apps
 import numpy as np
 import pytest
+
+import metol_apps
 
 
 @pytest.mark.parametrize("name", ["matmul", "matmul_f64"])

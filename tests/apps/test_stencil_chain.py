@@ -1,8 +1,9 @@
 """The stencil chain."""
 
-import metol_apps
 import numpy as np
 import pytest
+
+import metol_apps
 
 APP = metol_apps.get("stencil_chain")
 

@@ -1,7 +1,8 @@
 """Unsharp masking."""
 
-import metol_apps
 import numpy as np
+
+import metol_apps
 
 APP = metol_apps.get("unsharp")
 

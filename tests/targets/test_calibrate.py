@@ -1,15 +1,18 @@
 """Calibration: real kernels on this machine, loose checks of what they say."""
 
 from dataclasses import fields, replace
+from importlib import import_module
 
 import halide as hl
 import pytest
 
 from metol.errors import UnsupportedTargetError
-from metol.targets.cpu import calibrate as calibration
-from metol.targets.cpu.calibrate import calibrate
+from metol.targets.cpu import calibrate
 from metol.targets.cpu.machine import CpuMachine
 from metol.targets.cpu.operation_kernels import OPERATION_PROBES, build_operation
+
+# The function of the same name hides the module as an attribute of its package.
+calibration = import_module("metol.targets.cpu.calibrate")
 
 
 def _jit_target() -> hl.Target:

@@ -3,9 +3,9 @@
 Enters: `Directive`s, which name Funcs and loops of a pipeline by position. Leaves: a `Schedule` and its four outputs.
 """
 
+from metol.errors import RefusedDirectiveError
 from metol.lower.cpu_directives import cpu_directives
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
-from metol.errors import RefusedDirectiveError
 from metol.lower.func_ref import FuncRef, describe_funcs
 from metol.lower.schedule import Schedule, load
 from metol.lower.schedule_data import Estimate

@@ -10,9 +10,9 @@ from typing import Any
 
 import halide as hl
 
+from metol.errors import RefusedDirectiveError
 from metol.lower.check import intermediate_funcs
 from metol.lower.directive import Call, Directive, Loop, Site, Tail, Var
-from metol.errors import RefusedDirectiveError
 from metol.lower.func_ref import check_fit, condition_output, describe_funcs, pipeline_funcs
 from metol.lower.render import render_arguments
 from metol.lower.schedule_data import ScheduleData

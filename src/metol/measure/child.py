@@ -69,6 +69,7 @@ class Session:
         self._target = hl.get_host_target() if request.target == "host" else hl.Target(request.target)
         self._pipeline = self._source.build()
         strip_schedules(self._pipeline)
+        _compile_runtime(self._target)
         return m.Done(time.perf_counter() - start)
 
     def _schedule(self, request: m.ApplyScheduler) -> m.Done:
@@ -176,6 +177,15 @@ def _confine(parent: int, threads: int, memory_bytes: int) -> None:
     # Where memory runs out nevertheless, the kernel is to choose this process and not the one that tunes.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _compile_runtime(target: Any) -> None:
+    """Compile something trivial: a process's first compilation brings Halide's runtime along, half a second of it."""
+    import halide as hl
+
+    nothing = hl.Func("nothing")
+    nothing[()] = 0
+    hl.Pipeline(nothing).compile_to_callable([], target)
 
 
 def _message(error: Exception) -> str:

@@ -34,7 +34,7 @@ class Measurement:
     schedule_seconds: float | None = None
     """Wall time of the scheduler alone: neither building the pipeline nor compiling."""
     compile_seconds: float | None = None
-    """Wall time from the scheduled pipeline to machine code."""
+    """Wall time from the scheduled pipeline to machine code, without Halide's runtime."""
     run_ms: float | None = None
     """Median of the samples."""
     run_ms_samples: tuple[float, ...] = ()

@@ -60,6 +60,7 @@ enum class Pruned : uint8_t {
     DegenerateSplit,        // leaves an outer or inner loop of one iteration: another candidate is the same
     TooFewTasks,            // fewer parallel tasks than cores (§3.2)
     TooManyTasks,           // more than 16 tasks a core (§3.2)
+    NestTooDeep,            // hosts within hosts, or Funcs in one sub-nest, past what Halide compiles in seconds
     TileTooLarge,           // more than 16 vectors unrolled (§3.3)
     Restricted,             // switched off by Space::restrict
     InvalidDecision,        // replayed on a pipeline that it does not fit

@@ -91,6 +91,7 @@ const char *pruned_name(Pruned reason) {
         case Pruned::DegenerateSplit: return "degenerate_split";
         case Pruned::TooFewTasks: return "too_few_tasks";
         case Pruned::TooManyTasks: return "too_many_tasks";
+        case Pruned::NestTooDeep: return "nest_too_deep";
         case Pruned::TileTooLarge: return "tile_too_large";
         case Pruned::Restricted: return "restricted";
         case Pruned::InvalidDecision: return "invalid_decision";

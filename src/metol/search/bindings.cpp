@@ -109,8 +109,11 @@ void bind_options(py::module_ &m) {
         METOL_FIELD(seconds_per_byte_into_l3_all_cores) METOL_FIELD(seconds_per_vector_load)
         METOL_FIELD(seconds_per_vector_store) METOL_FIELD(seconds_per_scalar_load)
         METOL_FIELD(seconds_per_gathered_element) METOL_FIELD(seconds_per_loop_iteration)
+        METOL_FIELD(seconds_per_outer_iteration)
         METOL_FIELD(seconds_per_production) METOL_FIELD(seconds_per_parallel_launch) METOL_FIELD(seconds_per_task)
-        METOL_FIELD(seconds_per_allocation) METOL_FIELD(seconds_per_fault_byte) METOL_FIELD(seconds_per_segment)
+        METOL_FIELD(seconds_per_allocation) METOL_FIELD(seconds_per_fault_byte)
+        METOL_FIELD(seconds_per_fault_byte_all_cores) METOL_FIELD(seconds_per_byte_to_memory)
+        METOL_FIELD(seconds_per_byte_to_memory_all_cores) METOL_FIELD(seconds_per_segment)
         METOL_FIELD(fault_threshold_bytes) METOL_FIELD(vector_registers) METOL_FIELD(vector_point_seconds)
         METOL_FIELD(scalar_point_seconds);
 #undef METOL_FIELD

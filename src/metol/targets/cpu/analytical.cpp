@@ -11,6 +11,8 @@ namespace {
 // Of two kinds of work that different ports of a core do at once, the lesser still costs this share: they never
 // overlap perfectly, and a schedule that does less of it should win.
 constexpr double kOverlapShare = 0.3;
+// By how much the time of one task differs from the next.
+constexpr double kStragglerShare = 0.2;
 
 }  // namespace
 
@@ -19,7 +21,10 @@ void analytical_coefficients(const CpuParameters &machine, int stage, std::span<
     std::fill(out.begin(), out.end(), 0.0);
     const auto feature = [&](Feature column) { return static_cast<double>(row[static_cast<size_t>(column)]); };
     const double tasks = std::max(1.0, feature(k_inner_parallelism) * feature(k_outer_parallelism));
-    const double workers = std::min<double>(tasks, machine.cores);
+    // With few tasks a core, the last one to end is waited for: the others idle half of a task's time on average, and more
+    // when something else runs on the machine.
+    const double idle = tasks > 1 ? kStragglerShare * machine.cores / tasks : 0;
+    const double workers = std::min<double>(tasks, machine.cores) / (1 + idle);
     const auto s = static_cast<size_t>(stage);
 
     // A vector narrower than native costs as much as a native one.
@@ -40,17 +45,19 @@ void analytical_coefficients(const CpuParameters &machine, int stage, std::span<
     out[t_scalar_loads_of_scalars] = machine.seconds_per_scalar_load / workers;
     out[t_vector_stores] = machine.seconds_per_vector_store / workers;
     out[t_loop_iterations] = machine.seconds_per_loop_iteration / workers;
-    out[t_outer_iterations] = machine.seconds_per_production / workers;
+    out[t_outer_iterations] = machine.seconds_per_outer_iteration / workers;
     out[t_productions] = machine.seconds_per_production / workers;
 
-    const double memory = workers > 1 ? machine.seconds_per_byte_into_l3_all_cores : machine.seconds_per_byte_into_l3;
+    // Memory and the system's page tables are shared: their rates for all threads together are wall-clock already.
+    const bool is_shared = tasks > 1 && machine.cores > 1;
     out[t_bytes_into_l1] = machine.seconds_per_byte_into_l1 / workers;
     out[t_bytes_into_l2] = machine.seconds_per_byte_into_l2 / workers;
-    out[t_bytes_into_l3] = memory;
+    out[t_bytes_into_l3] = is_shared ? machine.seconds_per_byte_into_l3_all_cores : machine.seconds_per_byte_into_l3;
     out[t_segments_into_l2] = machine.seconds_per_segment / workers;
     out[t_bytes_written_beyond_l2] = machine.seconds_per_byte_into_l2 / workers;
-    out[t_bytes_written_beyond_l3] = 2 * memory;  // a line is read before it is written, and written back
-    out[t_bytes_faulted] = machine.seconds_per_fault_byte / workers;
+    out[t_bytes_written_beyond_l3] =
+        is_shared ? machine.seconds_per_byte_to_memory_all_cores : machine.seconds_per_byte_to_memory;
+    out[t_bytes_faulted] = is_shared ? machine.seconds_per_fault_byte_all_cores : machine.seconds_per_fault_byte;
 
     out[t_allocations] = feature(k_inlined_calls) > 0 ? 0 : machine.seconds_per_allocation / workers;
     out[t_parallel_launches] = machine.seconds_per_parallel_launch;

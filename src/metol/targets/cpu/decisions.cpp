@@ -18,7 +18,12 @@ constexpr int32_t kMaxTasksPerCore = 16;
 constexpr int32_t kMaxUnroll = 16;
 // Operations on native registers that the body of an unrolled tile may hold: past it the code leaves the cache of
 // decoded instructions, and the compiler's time grows faster than the code.
-constexpr double kMaxTileOperations = 2048;
+constexpr double kMaxTileOperations = 256;
+
+// Halide's bounds inference looks at every Func of a sub-nest in every other: past these its time grows out of hand
+// (a chain of 32 stencils in one nest of five hosts was not compiled after three minutes).
+constexpr int kMaxHosts = 3;
+constexpr int kMaxFuncsInNest = 16;
 
 const StageNest &nest_of(const PipelineIndex &index, const LoopNest &nest, int stage_id) {
     const int func = index.stage(stage_id).func;
@@ -189,7 +194,7 @@ std::vector<ReductionPlace> reduction_places(const Stage &stage, const Box &loop
         (stage.loops[i].is_reduction ? reduced : pure) *= loops[static_cast<int>(i)].extent();
     }
     std::vector<ReductionPlace> places = {ReductionPlace::Inside};
-    if (reduced > 1 && reduced <= kMaxUnroll) {
+    if (reduced > 1 && reduced <= kMaxUnroll && !stage.has_data_dependent_write) {
         places.push_back(ReductionPlace::Unrolled);
     }
     if (reduced > 1 && pure > 1) {
@@ -205,7 +210,8 @@ std::vector<DecisionFamily> inner_families(const CpuParameters &machine, const P
     Regions regions(index, nest);
     const Box loops = regions.loops(step.stage, schedule.compute);
     std::vector<int> vector_loops;
-    for (size_t i = 0; i < stage.loops.size(); i++) {
+    // A scatter stays serial: its lanes may meet in one place, and its predicated form is scalar code all the same.
+    for (size_t i = 0; i < stage.loops.size() && !stage.has_data_dependent_write; i++) {
         const LoopDim &loop = stage.loops[i];
         const bool is_layout_fixed = index.func(step.func).is_output && loop.pure_dim != 0 && loops[0].extent() >= 4;
         if (!loop.is_reduction && loops[static_cast<int>(i)].extent() > 1 && loop.pure_dim != schedule.slide_dim &&
@@ -329,7 +335,9 @@ Pruned find_slide(const PipelineIndex &index, const LoopNest &nest, FuncSchedule
     if (is_parallel_level(index, nest, schedule.compute)) {
         return Pruned::StorageOutsideParallel;
     }
-    if (own == sites.end() || loops_that_turn(trips) != 1) {
+    // Inside a Func that slides itself, a window would start anew at each of its productions.
+    const bool is_host_sliding = nest[index.stage(schedule.compute.stage).func].slide_dim >= 0;
+    if (own == sites.end() || loops_that_turn(trips) != 1 || is_host_sliding) {
         return Pruned::SlidesOverManyLoops;
     }
     schedule.store = own == sites.begin() ? Site{} : *(own - 1);
@@ -489,6 +497,25 @@ bool has_level(const PipelineIndex &index, const LoopNest &nest, int stage_id, i
     return level >= 0 && level < nest_of(index, nest, stage_id).inner_level();
 }
 
+int root_of(const PipelineIndex &index, const LoopNest &nest, int func, int &hosts) {
+    for (hosts = 0; nest[func].placement == Placement::At; hosts++) {
+        func = index.stage(nest[func].compute.stage).func;
+    }
+    return func;
+}
+
+// Hosts around `func`, and Funcs that share its sub-nest.
+bool is_nest_too_deep(const PipelineIndex &index, const LoopNest &child, int func) {
+    int hosts = 0;
+    const int root = root_of(index, child, func, hosts);
+    int members = 0;
+    for (int other = 0; other < index.func_count(); other++) {
+        int unused = 0;
+        members += child[other].is_computed() && root_of(index, child, other, unused) == root ? 1 : 0;
+    }
+    return hosts > kMaxHosts || members > kMaxFuncsInNest;
+}
+
 Pruned apply_location(const CpuParameters &machine, const PipelineIndex &index, Pool &pool, const Decision &decision,
                       LoopNest &child) {
     FuncSchedule schedule;
@@ -519,6 +546,9 @@ Pruned apply_location(const CpuParameters &machine, const PipelineIndex &index, 
         }
     }
     slot = pool.intern(schedule);
+    if (schedule.placement == Placement::At && is_nest_too_deep(index, child, decision.func)) {
+        return Pruned::NestTooDeep;
+    }
     if (const Pruned reason = check_recompute(index, child, decision.func); reason != Pruned::None) {
         return reason;
     }

@@ -11,6 +11,13 @@ namespace metol::cpu {
 
 namespace {
 
+// Halide splits the iterations near a border off the loops whose bounds it can solve for. It can at root; inside the
+// loops of others, often not, and every lane of a load through an inlined boundary condition is clamped and gathered.
+constexpr double kClampedShareAtRoot = 0.02;
+constexpr double kClampedShareInside = 0.5;
+// Blocks below this come from the allocator's own lists, whatever happens at the top of its heap.
+constexpr double kListBytes = 64 * 1024;
+
 struct Footprint {
     double bytes = 0;     // whole cache lines
     double segments = 0;  // contiguous runs
@@ -174,6 +181,7 @@ class GroupFeaturizer {
     void measure_storage(const StageContext &context, float *out);
     void measure_reads(const StageContext &context, float *out);
     void count_loads(const StageContext &context, float *out);
+    bool returns_memory();
     bool writes_densely(const StageContext &context) const;
     void measure_traffic(const StageContext &context, float *out);
     void measure_working_sets(const StageContext &context, float *out);
@@ -285,8 +293,23 @@ void GroupFeaturizer::measure_storage(const StageContext &context, float *out) {
     out[k_innermost_bytes_at_root] = static_cast<float>(innermost(root));
     out[k_bytes_at_task] = static_cast<float>(bytes(at_task));
     out[k_innermost_bytes_at_task] = static_cast<float>(innermost(at_task));
-    const bool is_fresh = !func.is_output && stage.index == 0 && storage_bytes(stage.func) >= static_cast<double>(machine_.fault_threshold_bytes);
-    out[k_bytes_faulted] = static_cast<float>(is_fresh ? storage_bytes(stage.func) * static_cast<double>(regions_.iterations(schedule.store)) : 0);
+    const double stored = storage_bytes(stage.func);
+    const bool is_large = stored >= static_cast<double>(machine_.fault_threshold_bytes);
+    const bool is_trimmed = schedule.placement == Placement::At && stored >= kListBytes && returns_memory();
+    const bool is_fresh = !func.is_output && stage.index == 0 && (is_large || is_trimmed);
+    out[k_bytes_faulted] = static_cast<float>(is_fresh ? stored * out[k_num_realizations] : 0);
+}
+
+// Does the allocator give memory back between tasks? glibc does once what is freed exceeds twice its largest block.
+bool GroupFeaturizer::returns_memory() {
+    double total = 0;
+    double largest = 0;
+    for (int32_t func : group_) {
+        const double bytes = nest_[func].placement == Placement::At ? storage_bytes(func) : 0;
+        total += bytes;
+        largest = std::max(largest, bytes);
+    }
+    return largest >= kListBytes && total > 2 * largest;
 }
 
 Footprint GroupFeaturizer::read_footprint(int stage, const Site &site, double *allocations) {
@@ -344,7 +367,9 @@ bool GroupFeaturizer::writes_densely(const StageContext &context) const {
 void GroupFeaturizer::count_loads(const StageContext &context, float *out) {
     const Stage &stage = index_.stage(context.id);
     const Trips &points = context.nest.levels.back();
-    const TileShape tile{context.nest.vector_loop, context.nest.vector_width, machine_.vector_bytes, points};
+    const bool is_root = nest_[stage.func].placement == Placement::Root;
+    const TileShape tile{context.nest.vector_loop, context.nest.vector_width, machine_.vector_bytes, points,
+                         is_root ? kClampedShareAtRoot : kClampedShareInside};
     TileLoads total;
     for (const EffectiveAccess &access : context.reads.accesses) {
         const TileLoads loads = loads_of_tile(index_, nest_, access, tile);

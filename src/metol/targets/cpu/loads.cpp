@@ -74,7 +74,8 @@ void collect(const PipelineIndex &index, const LoopNest &nest, const EffectiveAc
     const Stage &inlined = index.stage(index.func(access.producer).stages.front());
     for (const Edge &edge : inlined.edges) {
         for (const Access &inner : edge.accesses) {
-            const EffectiveAccess combined = through(inlined, access, direct(inner, edge.producer));
+            EffectiveAccess combined = through(inlined, access, direct(inner, edge.producer));
+            combined.is_clamped = access.is_clamped || index.func(access.producer).is_boundary_condition;
             collect(index, nest, combined, calls * access.count, reads);
         }
     }
@@ -183,7 +184,12 @@ TileLoads loads_of_tile(const PipelineIndex &index, const LoopNest &nest, const 
     const double registers = divide_up(static_cast<int64_t>(tile.vector_width) * producer.bytes_per_point(), tile.vector_bytes);
     switch (classify(access, tile.vector_loop, innermost_dim, stride)) {
         case VectorAccess::Broadcast: loads.scalar = distinct_loads; break;
-        case VectorAccess::Dense: loads.dense = distinct_loads * registers * std::max(1.0, std::ceil(stride)); break;
+        case VectorAccess::Dense: {
+            const double clamped = access.is_clamped ? tile.clamped_share : 0;
+            loads.dense = (1 - clamped) * distinct_loads * registers * std::max(1.0, std::ceil(stride));
+            loads.scalar = clamped * distinct_loads * tile.vector_width;
+            break;
+        }
         case VectorAccess::Gather: loads.scalar = distinct_loads * tile.vector_width; break;
     }
     return loads;

@@ -13,6 +13,7 @@ struct EffectiveAccess {
     double count = 1;  // distinct loads a point
     std::vector<std::array<double, kMaxLoops>> jacobian;  // [dimensions of the producer]; NaN where unknown
     std::vector<double> distinct;                         // [dimensions] different offsets
+    bool is_clamped = false;                              // through an inlined boundary condition
 };
 
 // One inlined Func and how often a point of the reading Stage evaluates it.
@@ -47,6 +48,8 @@ struct TileShape {
     int vector_width;
     int vector_bytes;
     Trips points;
+    // Share of the loads through an inlined boundary condition that still clamp each lane, and so gather.
+    double clamped_share;
 };
 
 TileLoads loads_of_tile(const PipelineIndex &index, const LoopNest &nest, const EffectiveAccess &access,

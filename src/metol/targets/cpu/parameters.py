@@ -23,8 +23,10 @@ _SHARED_CACHE_SHARE: Final = 0.5
 _PRIVATE_CACHE_SHARE: Final = 0.75
 # Jumping to another run of memory costs about the latency of the last cache, of which the core hides most.
 _SEGMENT_LOOP_ENTRIES: Final = 10.0
-# Entering a production: bounds of its loops, the loop itself, an allocation on the stack.
-_PRODUCTION_LOOP_ENTRIES: Final = 8.0
+# Entering a production: Halide computes the bounds of every loop and buffer in it, and what a window still holds.
+_PRODUCTION_SCALAR_OPS: Final = 150.0
+# An iteration of a loop further out: guards, base addresses, the entries of the loops inside.
+_OUTER_ITERATION_SCALAR_OPS: Final = 20.0
 _VECTOR_REGISTERS: Final = {64: 32, 32: 16, 16: 16}
 
 
@@ -64,14 +66,19 @@ def _fill_memory(parameters: _core.CpuParameters, machine: CpuMachine) -> None:
     parameters.seconds_per_byte_into_l2 = 1 / memory.l3_read_bytes_per_second
     parameters.seconds_per_byte_into_l3 = 1 / memory.dram_read_bytes_per_second
     parameters.seconds_per_byte_into_l3_all_cores = 1 / memory.dram_read_bytes_per_second_all_threads
+    parameters.seconds_per_byte_to_memory = 1 / memory.dram_write_bytes_per_second
+    parameters.seconds_per_byte_to_memory_all_cores = 1 / memory.dram_write_bytes_per_second_all_threads
     parameters.seconds_per_fault_byte = memory.page_fault_seconds_per_byte
+    parameters.seconds_per_fault_byte_all_cores = memory.page_fault_seconds_per_byte_all_threads
     parameters.fault_threshold_bytes = int(memory.fresh_allocation_bytes)
 
 
 def _fill_overheads(parameters: _core.CpuParameters, machine: CpuMachine) -> None:
     overheads = machine.overheads
     parameters.seconds_per_loop_iteration = overheads.loop_iteration_seconds
-    parameters.seconds_per_production = _PRODUCTION_LOOP_ENTRIES * overheads.loop_entry_seconds
+    scalar_op = machine.operations.scalar_op_seconds
+    parameters.seconds_per_production = _PRODUCTION_SCALAR_OPS * scalar_op
+    parameters.seconds_per_outer_iteration = _OUTER_ITERATION_SCALAR_OPS * scalar_op
     parameters.seconds_per_segment = _SEGMENT_LOOP_ENTRIES * overheads.loop_entry_seconds
     parameters.seconds_per_parallel_launch = overheads.parallel_launch_seconds
     parameters.seconds_per_task = overheads.parallel_task_seconds

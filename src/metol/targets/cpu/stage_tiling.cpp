@@ -97,7 +97,7 @@ StageTiling default_tiling(const CpuParameters &machine, const PipelineIndex &in
     const Stage &stage = index.stage(stage_id);
     StageTiling tiling;
     int64_t longest = 1;
-    for (size_t i = 0; i < stage.loops.size(); i++) {
+    for (size_t i = 0; i < stage.loops.size() && !stage.has_data_dependent_write; i++) {
         const LoopDim &loop = stage.loops[i];
         const int64_t extent = loops[static_cast<int>(i)].extent();
         if (loop.is_reduction || extent < 2) {

@@ -1,0 +1,28 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def generated_tables() -> dict[str, str]:
+    spec = importlib.util.spec_from_file_location("generate_tables", DOCS / "generate_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    tables: dict[str, str] = module.tables()
+    return tables
+
+
+@pytest.mark.parametrize("name", ["features.md", "cost_terms.md"])
+def test_generated_table_is_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == generated_tables()[name], "run `make docs`"
+
+
+def test_table_numbers_every_row_once() -> None:
+    for text in generated_tables().values():
+        numbers = [int(line.split("|")[1]) for line in text.splitlines() if line.startswith("| ") and "`" in line]
+        assert numbers == list(range(len(numbers)))
+        assert len(numbers) > 30

@@ -1,0 +1,82 @@
+"""Who imports whom: between rooms in Python, between folders in C++, and what `import metol` brings along."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "metol"
+
+ROOMS_IN_CPP = {
+    "pipeline": {"pipeline"},
+    "schedule": {"schedule", "pipeline"},
+    "targets": {"targets", "schedule", "pipeline"},
+    "search": {"search", "targets", "schedule", "pipeline"},
+}
+"""Folders of C++ files, and those whose headers they may include."""
+
+HEAVY = {"halide", "numpy", "rich", "typer", "torch", "ray", "metol._core"}
+
+
+def python_files() -> list[Path]:
+    return [path for path in sorted(SOURCE.rglob("*.py")) if path.parent != SOURCE]
+
+
+def cpp_files() -> list[Path]:
+    return [path for path in sorted(SOURCE.rglob("*")) if path.suffix in (".cpp", ".hpp") and path.parent != SOURCE]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def room_of(module: str) -> tuple[str, ...]:
+    """Return the package whose public names a module is part of: a target is a room of its own."""
+    parts = tuple(module.split("."))
+    return parts[:3] if parts[1:2] == ("targets",) else parts[:2]
+
+
+def test_rooms_import_only_layers_below() -> None:
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", python_files(), ids=relative)
+def test_room_imports_only_public_names_of_others(path: Path) -> None:
+    own = room_of(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("metol."):
+            room = room_of(node.module)
+            assert room == own or node.module == ".".join(room), f"line {node.lineno} reaches into {node.module}"
+
+
+@pytest.mark.parametrize("path", cpp_files(), ids=relative)
+def test_cpp_room_includes_only_rooms_below(path: Path) -> None:
+    room = path.relative_to(SOURCE).parts[0]
+    included = set(re.findall(r'#include "(\w+)/', path.read_text(encoding="utf-8")))
+    assert included <= ROOMS_IN_CPP[room]
+
+
+@pytest.mark.parametrize("path", cpp_files(), ids=relative)
+def test_only_pipeline_includes_halide(path: Path) -> None:
+    is_pipeline = path.relative_to(SOURCE).parts[0] == "pipeline"
+    assert is_pipeline or "Halide.h" not in path.read_text(encoding="utf-8")
+
+
+def test_import_metol_brings_nothing_heavy_along() -> None:
+    code = f"import sys, metol; sys.exit(sorted({HEAVY!r} & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_public_names_are_found_where_they_live() -> None:
+    import metol
+
+    assert all(hasattr(metol, name) for name in metol.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = metol.nothing
