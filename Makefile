@@ -27,7 +27,7 @@ help:  ## Show this list.
 install: $(HAS_PACKAGE)  ## Make .venv and install Metol into it.
 
 demo: $(HAS_PACKAGE)  ## Schedule Harris corners and run it beside Halide's own autoschedulers.
-	$(BIN)/metol demo
+	$(BIN)/metol demo --image out/harris.png
 
 test: lint  ## Run every check and every test.
 	$(BIN)/pytest

@@ -259,6 +259,9 @@ class CpuParameters:
     seconds_per_task: float
     seconds_per_allocation: float
     seconds_per_fault_byte: float
+    seconds_per_fault_byte_all_cores: float
+    seconds_per_byte_to_memory: float
+    seconds_per_byte_to_memory_all_cores: float
     seconds_per_segment: float
     fault_threshold_bytes: int
     vector_registers: int
