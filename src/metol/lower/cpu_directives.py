@@ -6,6 +6,7 @@ split can leave a remainder; which tail that split gets is what keeps the result
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
@@ -150,14 +151,35 @@ class _StageLoops:
 
     def directives(self, tails: TailRule) -> list[Directive]:
         """Splits, fusion of the parallel loops, order, and what runs in parallel, in vectors, unrolled."""
-        calls = self._splits(tails)
+        factors = self._first_factors()
+        if not factors or not tails.has_two_versions(self.stage):
+            return self._version(tails)
+        condition = tuple(number for pair in factors for number in pair)
+        specialize = Directive(self.stage.func, self.stage.index, Call.SPECIALIZE, condition)
+        return [specialize, *self._version(tails, branch=(0,)), *self._version(tails, is_plain=True)]
+
+    def _first_factors(self) -> list[tuple[int, int]]:
+        """Dimension and factor of the first split of each pure loop that is split."""
+        factors = []
+        for dim, pieces in zip(self.stage.loops, self.pieces, strict=True):
+            if len(pieces) > 1 and not dim.is_reduction:
+                factors.append((dim.pure_dim, prod(piece.trips for piece in pieces[1:])))
+        return factors
+
+    def _version(
+        self, tails: TailRule, *, branch: tuple[int, ...] = (), is_plain: bool = False
+    ) -> list[Directive]:
+        """The directives of the Stage, or of one of its specializations; a plain version unrolls nothing."""
+        calls = self._splits(tails, is_large=bool(branch))
         parallel = self._parallel()
         if self.fused is not None:
             # From the innermost pair outwards, each time under the name of the whole.
             inner = parallel[-1].loop
-            for piece in reversed(parallel[:-1]):
-                calls.append((Call.FUSE, (inner, piece.loop, self.fused)))
-                inner = self.fused
+            for number, piece in enumerate(reversed(parallel[:-1])):
+                is_last = number == len(parallel) - 2
+                fused = self.fused if is_last else Var(f"{self.fused.name}_{number}")
+                calls.append((Call.FUSE, (inner, piece.loop, fused)))
+                inner = fused
         order = self._nesting()
         if len(order) > 1:
             calls.append((Call.REORDER, tuple(reversed(order))))
@@ -165,30 +187,29 @@ class _StageLoops:
             is_vector = self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1]
             if is_vector and self.nest.vector_width > 1:
                 calls.append((Call.VECTORIZE, (piece.loop,)))
-            else:
+            elif not is_plain:
                 calls.append((Call.UNROLL, (piece.loop,)))
         if parallel:
             calls.append((Call.PARALLEL, (self.fused or parallel[0].loop,)))
         if not calls and self.stage.index > 0:
             calls.append((Call.UNSCHEDULED, ()))
-        return [Directive(self.stage.func, self.stage.index, call, args) for call, args in calls]
+        return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
 
-    def _splits(self, tails: TailRule) -> list[tuple[Call, tuple[Argument, ...]]]:
+    def _splits(self, tails: TailRule, *, is_large: bool) -> list[tuple[Call, tuple[Argument, ...]]]:
         calls: list[tuple[Call, tuple[Argument, ...]]] = []
         for loop, pieces in enumerate(self.pieces):
             dim = self.stage.loops[loop]
             rest: Loop = (RVar if dim.is_reduction else Var)(dim.name)
             for number in range(len(pieces) - 1):
-                factor = 1
-                for piece in pieces[number + 1 :]:
-                    factor *= piece.trips
+                factor = prod(piece.trips for piece in pieces[number + 1 :])
                 is_last = number == len(pieces) - 2
                 inner = pieces[-1].loop if is_last else type(rest)(f"{pieces[number + 1].loop.name}_in")
-                is_tile = pieces[number + 1].level == self.tile_level
-                is_only = len(pieces) == 2
                 tail = tails.inner_split(self.stage)
                 if number == 0:
-                    tail = tails.first_split(self.stage, loop, is_tile=is_tile, is_only=is_only)
+                    is_tile = pieces[1].level == self.tile_level
+                    tail = tails.first_split(
+                        self.stage, loop, is_tile=is_tile, is_only=len(pieces) == 2, is_large=is_large
+                    )
                 calls.append((Call.SPLIT, (rest, pieces[number].loop, inner, factor, tail)))
                 rest = inner
         return calls

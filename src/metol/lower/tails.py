@@ -1,8 +1,7 @@
-"""Which tail strategy a split gets, so that the result is right at every output size.
+"""Which tail strategy a split gets, so that the result is right at every output size and fast at the estimated one.
 
-Only the first split of a loop can leave a remainder; the factors of those inside divide. Outputs and updates are guarded.
-Other Funcs may compute a little more than is asked of them, unless they read an input whose size the user fixes, or
-use a computed value as an index.
+Only the first split of a loop can leave a remainder; the factors of those inside divide. Where a remainder is
+guarded, everything computed inside has a size that is known at run time only; where it is not, loops have constant extents.
 """
 
 from collections.abc import Sequence
@@ -15,13 +14,40 @@ __all__ = ["TailRule"]
 
 
 class TailRule:
-    """Chooses tails for the splits of one scheduled pipeline."""
+    """Chooses tails for the splits of one scheduled pipeline.
+
+    Outputs of one Stage get two versions: one for sizes of at least a tile, whose remainder is shifted inwards, and a
+    guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little more than is asked of them,
+    unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
+    value as an index.
+    """
 
     def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> None:
         self.dag = dag
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
+        self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
+        self.hosts = {
+            s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT
+        }
+        readers = {
+            stage.func
+            for stage in dag.stages
+            if stage.func not in self.inlined and self._reads_input(stage)
+        }
+        self.encloses_reader = set(readers)
+        for reader in readers:
+            while reader in self.hosts:
+                reader = self.hosts[reader]
+                self.encloses_reader.add(reader)
 
-    def first_split(self, stage: _core.Stage, loop: int, *, is_tile: bool, is_only: bool) -> Tail:
+    def has_two_versions(self, stage: _core.Stage) -> bool:
+        """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
+        func = self.dag.funcs[stage.func]
+        return func.is_output and len(func.stages) == 1 and not self._indexes_by_value(stage)
+
+    def first_split(
+        self, stage: _core.Stage, loop: int, *, is_tile: bool, is_only: bool, is_large: bool
+    ) -> Tail:
         """The tail of the split that can leave a remainder.
 
         Args:
@@ -29,20 +55,25 @@ class TailRule:
             loop: Position of the loop in it.
             is_tile: The inner part is the innermost tile: rounding up costs part of a vector, not part of a task.
             is_only: The inner part is not split again; Halide refuses to split what predicated loads came from.
+            is_large: This is the version of an output for sizes of at least a tile.
         """
         func = self.dag.funcs[stage.func]
+        if is_large:
+            return Tail.SHIFT_INWARDS
+        is_sliding = stage.loops[loop].pure_dim == self.slide_dims.get(stage.func, -1)
         is_guarded = (
             func.is_output
             or len(func.stages) > 1
             or stage.loops[loop].is_reduction
-            or not is_tile
             or self._indexes_by_value(stage)
         )
         if is_guarded:
             return Tail.GUARD_WITH_IF
         if self._reads_input(stage):
-            return Tail.PREDICATE_LOADS if is_only else Tail.GUARD_WITH_IF
-        return Tail.ROUND_UP
+            return Tail.PREDICATE_LOADS if is_only and is_tile else Tail.GUARD_WITH_IF
+        if stage.func in self.encloses_reader or is_sliding:
+            return Tail.GUARD_WITH_IF
+        return Tail.ROUND_UP if is_tile else Tail.SHIFT_INWARDS
 
     def inner_split(self, stage: _core.Stage) -> Tail:
         """The tail of a split whose factor divides what it splits; updates accept nothing but a guard."""

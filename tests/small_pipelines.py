@@ -1,0 +1,344 @@
+"""Small pipelines with estimates, one for each thing that lowering must get right, and exact runs of them.
+
+Integers throughout, so that every schedule has the same result to the last bit; fresh Funcs at each call.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import halide as hl
+import numpy as np
+
+from metol import _core
+from metol.lower import Schedule, cpu_directives, describe_funcs
+from metol.measure import schedule_at_root
+from metol.measure.case import BufferShape, Case, Input
+from metol.measure.compiled import CompiledPipeline
+from metol.measure.tolerance import Tolerance
+from metol.pipeline import PipelineDag, extract
+from metol.targets.cpu import CpuMachine, cpu_parameters
+
+X, Y, C = hl.Var("x"), hl.Var("y"), hl.Var("c")
+WIDTH, HEIGHT = 40, 24
+# Of 32-bit integers in the widest vectors.
+LANES = 16
+
+Size = tuple[int, ...]
+
+
+def image(*sizes: int, name: str = "source", pixel: hl.Type | None = None) -> hl.ImageParam:
+    param = hl.ImageParam(pixel or hl.Int(32), len(sizes), name)
+    param.set_estimates([(0, size) for size in sizes])
+    return param
+
+
+def finish(*outputs: hl.Func, sizes: Size = (WIDTH, HEIGHT)) -> hl.Pipeline:
+    for output in outputs:
+        output.set_estimates([(0, size) for size in sizes])
+    return hl.Pipeline(list(outputs))
+
+
+def blur() -> hl.Pipeline:
+    source = image(WIDTH + 2, HEIGHT + 2, pixel=hl.UInt(16))
+    blur_x, blur_y = hl.Func("blur_x"), hl.Func("blur_y")
+    blur_x[X, Y] = (source[X, Y] + source[X + 1, Y] + source[X + 2, Y]) // 3
+    blur_y[X, Y] = (blur_x[X, Y] + blur_x[X, Y + 1] + blur_x[X, Y + 2]) // 3
+    return finish(blur_y)
+
+
+def chain() -> hl.Pipeline:
+    """Three stencils whose windows can slide."""
+    func: hl.Func | hl.ImageParam = image(WIDTH + 6, HEIGHT + 6)
+    for step in range(3):
+        stencil = hl.Func(f"step_{step}")
+        stencil[X, Y] = func[X, Y] + 2 * func[X + 1, Y + 1] - func[X + 2, Y + 2] + func[X, Y + 2]
+        func = stencil
+    return finish(func)
+
+
+def matmul() -> hl.Pipeline:
+    a, b = image(24, HEIGHT, name="a"), image(WIDTH, 24, name="b")
+    k = hl.RDom([(0, 24)], "k")
+    product, output = hl.Func("product"), hl.Func("output")
+    product[X, Y] = 0
+    product[X, Y] += a[k.x, Y] * b[X, k.x]
+    output[X, Y] = hl.max(product[X, Y], 0)
+    return finish(output)
+
+
+def matmul_output() -> hl.Pipeline:
+    """The output itself has the update."""
+    a, b = image(24, HEIGHT, name="a"), image(WIDTH, 24, name="b")
+    k = hl.RDom([(0, 24)], "k")
+    product = hl.Func("product")
+    product[X, Y] = 0
+    product[X, Y] += a[k.x, Y] * b[X, k.x]
+    return finish(product)
+
+
+def convolution() -> hl.Pipeline:
+    """A window of 3 by 3 over channels, then a bias."""
+    source, weights = image(WIDTH + 2, HEIGHT + 2, 4), image(3, 3, 4, 4, name="weights")
+    r = hl.RDom([(0, 3), (0, 3), (0, 4)], "r")
+    sums, output = hl.Func("sums"), hl.Func("output")
+    sums[X, Y, C] = C
+    sums[X, Y, C] += weights[r.x, r.y, r.z, C] * source[X + r.x, Y + r.y, r.z]
+    output[X, Y, C] = hl.max(0, sums[X, Y, C])
+    return finish(output, sizes=(WIDTH, HEIGHT, 4))
+
+
+def histogram() -> hl.Pipeline:
+    """A scatter, a scan of it, and a look-up in the scan."""
+    source = image(WIDTH, HEIGHT, pixel=hl.UInt(8))
+    counts, sums, output = hl.Func("counts"), hl.Func("sums"), hl.Func("output")
+    r = hl.RDom([(0, source.width()), (0, source.height())], "r")
+    counts[X] = hl.u32(0)
+    counts[hl.clamp(hl.i32(source[r.x, r.y]), 0, 255)] += hl.u32(1)
+    bins = hl.RDom([(1, 255)], "bins")
+    sums[X] = counts[X]
+    sums[bins.x] = sums[bins.x - 1] + counts[bins.x]
+    output[X, Y] = sums[hl.i32(source[X, Y])]
+    return finish(output)
+
+
+def scan() -> hl.Pipeline:
+    """Down each column and up again, over the whole height of the input."""
+    source = image(WIDTH, HEIGHT)
+    down, up, output = hl.Func("down"), hl.Func("up"), hl.Func("output")
+    r = hl.RDom([(1, HEIGHT - 1)], "r")
+    down[X, Y] = source[X, Y]
+    down[X, r.x] += 3 * down[X, r.x - 1]
+    up[X, Y] = down[X, Y]
+    up[X, HEIGHT - 1 - r.x] -= up[X, HEIGHT - r.x]
+    output[X, Y] = up[X, hl.clamp(Y, 0, HEIGHT - 1)]
+    return finish(output)
+
+
+def pyramid() -> hl.Pipeline:
+    """Down by two, a stencil there, and up again."""
+    source = image(WIDTH + 8, HEIGHT + 8)
+    down, small, up, output = hl.Func("down"), hl.Func("small"), hl.Func("up"), hl.Func("output")
+    down[X, Y] = source[2 * X, 2 * Y] + source[2 * X + 1, 2 * Y] + source[2 * X, 2 * Y + 1]
+    small[X, Y] = down[X, Y] - 2 * down[X + 1, Y] + down[X, Y + 1]
+    up[X, Y] = small[X // 2, Y // 2] + small[(X + 1) // 2, (Y + 1) // 2]
+    output[X, Y] = source[X, Y] - up[X, Y]
+    return finish(output)
+
+
+def boundary() -> hl.Pipeline:
+    source = image(WIDTH, HEIGHT)
+    padded = hl.BoundaryConditions.repeat_edge(source)
+    edges, output = hl.Func("edges"), hl.Func("output")
+    edges[X, Y] = padded[X - 1, Y] - padded[X + 1, Y] + padded[X, Y - 2]
+    output[X, Y] = edges[X, Y - 1] + edges[X + 1, Y + 1]
+    return finish(output)
+
+
+def tuples() -> hl.Pipeline:
+    source = image(WIDTH + 1, HEIGHT + 1)
+    pair, output = hl.Func("pair"), hl.Func("output")
+    pair[X, Y] = hl.Tuple(source[X, Y], hl.i16(source[X + 1, Y + 1] // 3))
+    output[X, Y] = pair[X, Y][0] + hl.i32(pair[X, Y][1])
+    return finish(output)
+
+
+def tuple_output() -> hl.Pipeline:
+    source = image(WIDTH + 1, HEIGHT)
+    output = hl.Func("output")
+    output[X, Y] = hl.Tuple(source[X, Y] * 2, hl.u8(source[X + 1, Y] & 255))
+    return finish(output)
+
+
+def two_outputs() -> hl.Pipeline:
+    source = image(WIDTH + 3, HEIGHT + 3)
+    shared, first, second = hl.Func("shared"), hl.Func("first"), hl.Func("second")
+    shared[X, Y] = source[X, Y] * 3 - source[X + 1, Y + 1]
+    first[X, Y] = shared[X, Y] + shared[X + 2, Y]
+    second[X, Y] = shared[X, Y + 2] - shared[X, Y]
+    return finish(first, second)
+
+
+def one_dimension() -> hl.Pipeline:
+    source = image(400)
+    smooth, output = hl.Func("smooth"), hl.Func("output")
+    smooth[X] = source[X] + source[X + 1] + source[X + 2]
+    output[X] = smooth[X] * smooth[X + 3]
+    return finish(output, sizes=(390,))
+
+
+def no_dimension() -> hl.Pipeline:
+    source = image(300)
+    r = hl.RDom([(0, 300)], "r")
+    double, total, output = hl.Func("double"), hl.Func("total"), hl.Func("output")
+    double[X] = source[X] * 2
+    total[()] = 0
+    total[()] += double[r.x]
+    output[()] = total[()] + 1
+    return finish(output, sizes=())
+
+
+def transpose() -> hl.Pipeline:
+    source = image(HEIGHT + 1, WIDTH + 1)
+    turned, output = hl.Func("turned"), hl.Func("output")
+    turned[X, Y] = source[Y, X] * source[Y + 1, X + 1]
+    output[X, Y] = turned[X, Y] + turned[X, Y + 1] if HEIGHT < 0 else turned[Y, X] + turned[Y, X + 1]
+    return finish(output, sizes=(HEIGHT - 1, WIDTH - 1))
+
+
+def look_up() -> hl.Pipeline:
+    """An index that is computed, and the table that it goes into."""
+    source, table = image(WIDTH, HEIGHT, pixel=hl.UInt(8)), hl.Func("table")
+    index, output = hl.Func("index"), hl.Func("output")
+    table[X] = X * X
+    index[X, Y] = hl.i32(source[X, Y]) // 2 + 3
+    output[X, Y] = table[hl.clamp(index[X, Y], 0, 255)] + table[hl.clamp(index[X, Y] * 2, 0, 255)]
+    return finish(output)
+
+
+def in_place() -> hl.Pipeline:
+    """Updates of single rows and columns, and one that reads its own Func elsewhere; then a stencil on it."""
+    source = image(WIDTH + 2, HEIGHT + 2)
+    changed, output = hl.Func("changed"), hl.Func("output")
+    r = hl.RDom([(0, 5)], "r")
+    changed[X, Y] = source[X, Y]
+    changed[X, Y] += source[X, Y] * 2
+    changed[X, 3] = 7
+    changed[r.x, Y] += 100 + r.x
+    output[X, Y] = changed[X, Y] + changed[X + 1, Y + 2] - changed[X + 2, Y]
+    return finish(output)
+
+
+def where() -> hl.Pipeline:
+    """A triangular reduction."""
+    source = image(16, HEIGHT)
+    r = hl.RDom([(0, 16), (0, 16)], "r")
+    r.where(r.x <= r.y)
+    sums, output = hl.Func("sums"), hl.Func("output")
+    sums[X, Y] = X
+    sums[X, Y] += source[r.x, Y] * (X + r.y)
+    output[X, Y] = sums[X, Y] - sums[X + 1, Y]
+    return finish(output)
+
+
+def channels() -> hl.Pipeline:
+    """Three channels outermost, mixed to one and spread again."""
+    source = image(WIDTH, HEIGHT, 3, pixel=hl.UInt(8))
+    gray, wide, output = hl.Func("gray"), hl.Func("wide"), hl.Func("output")
+    wide[X, Y, C] = hl.i32(source[X, Y, C])
+    gray[X, Y] = (3 * wide[X, Y, 0] + 6 * wide[X, Y, 1] + wide[X, Y, 2]) // 10
+    output[X, Y, C] = hl.u8(hl.clamp(2 * gray[X, Y] - wide[X, Y, C], 0, 255))
+    return finish(output, sizes=(WIDTH, HEIGHT, 3))
+
+
+PIPELINES: dict[str, Callable[[], hl.Pipeline]] = {
+    build.__name__: build
+    for build in (
+        blur,
+        chain,
+        matmul,
+        matmul_output,
+        convolution,
+        histogram,
+        scan,
+        pyramid,
+        boundary,
+        tuples,
+        tuple_output,
+        two_outputs,
+        one_dimension,
+        no_dimension,
+        transpose,
+        look_up,
+        in_place,
+        where,
+        channels,
+    )
+}
+
+# Inputs whose size the algorithm itself mentions, or whose every element it reads by value: these keep their estimate.
+_FIXED_INPUTS = {"histogram": (WIDTH, HEIGHT), "boundary": (WIDTH, HEIGHT)}
+
+
+@cache
+def cpu_space(
+    build: Callable[[], hl.Pipeline], cores: int = 2, threads: int = 1
+) -> tuple[PipelineDag, _core.Space]:
+    """The DAG of a pipeline and its whole search space on an uncalibrated CPU."""
+    dag = extract(build())
+    return dag, make_space(dag, cores=cores, threads=threads)
+
+
+def make_space(
+    dag: PipelineDag, *, cores: int = 2, threads: int = 1, options: _core.SpaceOptions | None = None
+) -> _core.Space:
+    parameters = cpu_parameters(CpuMachine.default(threads=cores), dag)
+    return _core.Space(dag, parameters, options or _core.SpaceOptions(), threads)
+
+
+def schedule_of(build: Callable[[], hl.Pipeline], dag: PipelineDag, state: _core.States) -> Schedule:
+    return Schedule(
+        funcs=describe_funcs(build()),
+        directives=cpu_directives(dag, state.describe()),
+        algorithm_hash="",
+        halide_version="",
+        metol_version="",
+        target="",
+        estimates=(),
+    )
+
+
+def output_sizes(name: str) -> Iterator[Size]:
+    """The estimated size, a single point, sizes around a vector, and an odd one; as far as the pipeline has them."""
+    full = {"one_dimension": (390,), "no_dimension": (), "transpose": (HEIGHT - 1, WIDTH - 1)}.get(name, (WIDTH, HEIGHT))
+    channel_count = {"convolution": (4,), "channels": (3,)}.get(name, ())
+    yield (*full, *channel_count)
+    if not full:
+        return
+    for size in ((1, 1), (LANES - 1, 2), (LANES + 1, 3), (37, 13)):
+        yield (*size[: len(full)], *channel_count)
+
+
+class ExactRuns:
+    """Runs schedules of one pipeline on outputs and inputs of exactly the sizes that are needed."""
+
+    def __init__(self, name: str, build: Callable[[], hl.Pipeline] | None = None) -> None:
+        self.build = build or PIPELINES[name]
+        self.target = hl.get_host_target()
+        pipeline = self.build()
+        schedule_at_root(pipeline)
+        self.reference = CompiledPipeline.compile(pipeline, self.target)
+        types = [str(t) for func in pipeline.outputs() for t in func.types()]
+        self.cases = [self._case(size, types, _FIXED_INPUTS.get(name)) for size in output_sizes(name)]
+
+    def _case(self, size: Size, types: list[str], fixed: Size | None) -> Case:
+        outputs = tuple(_shape(type_, size) for type_ in types)
+        wanted = [_shape(str(a.type), fixed or (1,) * a.dimensions) for a in self.reference.arguments]
+        if fixed is None:
+            wanted = list(self.reference.query_inputs(wanted, outputs)[0])
+        rng = np.random.default_rng(0)
+        inputs = tuple(
+            Input(a.name, array=shape.view(_random(shape, rng)), mins=shape.mins)
+            for a, shape in zip(self.reference.arguments, wanted, strict=True)
+        )
+        case = Case("x".join(map(str, size)), inputs, outputs)
+        expected, _ = self.reference.run_once(case)
+        return Case(case.name, inputs, outputs, expected, (Tolerance(0, 0),) * len(expected))
+
+    def check(self, schedule: Schedule) -> None:
+        """Apply, compile, run at every size, and compare every element."""
+        pipeline = self.build()
+        schedule.apply(pipeline)
+        compiled = CompiledPipeline.compile(pipeline, self.target)
+        for case in self.cases:
+            results, is_intact = compiled.run_once(case)
+            assert is_intact, f"wrote outside of an output of {case.name}"
+            for result, expected in zip(results, case.expected, strict=True):
+                np.testing.assert_array_equal(result, expected, err_msg=f"at {case.name}")
+
+
+def _shape(dtype: str, extents: Size) -> BufferShape:
+    return BufferShape(dtype, (0,) * len(extents), extents, tuple(range(len(extents))))
+
+
+def _random(shape: BufferShape, rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, 200, shape.memory_shape).astype(shape.dtype)
