@@ -137,7 +137,7 @@ def boundary() -> hl.Pipeline:
 def tuples() -> hl.Pipeline:
     source = image(WIDTH + 1, HEIGHT + 1)
     pair, output = hl.Func("pair"), hl.Func("output")
-    pair[X, Y] = hl.Tuple(source[X, Y], hl.i16(source[X + 1, Y + 1] // 3))
+    pair[X, Y] = hl.Tuple((source[X, Y], hl.i16(source[X + 1, Y + 1] // 3)))
     output[X, Y] = pair[X, Y][0] + hl.i32(pair[X, Y][1])
     return finish(output)
 
@@ -145,7 +145,7 @@ def tuples() -> hl.Pipeline:
 def tuple_output() -> hl.Pipeline:
     source = image(WIDTH + 1, HEIGHT)
     output = hl.Func("output")
-    output[X, Y] = hl.Tuple(source[X, Y] * 2, hl.u8(source[X + 1, Y] & 255))
+    output[X, Y] = hl.Tuple((source[X, Y] * 2, hl.u8(source[X + 1, Y] & 255)))
     return finish(output)
 
 
@@ -181,7 +181,7 @@ def transpose() -> hl.Pipeline:
     source = image(HEIGHT + 1, WIDTH + 1)
     turned, output = hl.Func("turned"), hl.Func("output")
     turned[X, Y] = source[Y, X] * source[Y + 1, X + 1]
-    output[X, Y] = turned[X, Y] + turned[X, Y + 1] if HEIGHT < 0 else turned[Y, X] + turned[Y, X + 1]
+    output[X, Y] = turned[Y, X] + turned[Y, X + 1]
     return finish(output, sizes=(HEIGHT - 1, WIDTH - 1))
 
 

@@ -16,10 +16,13 @@ constexpr int64_t kFamilyCap = 48;
 constexpr int64_t kMaxRecompute = 10;
 constexpr int32_t kMaxTasksPerCore = 16;
 constexpr int32_t kMaxUnroll = 16;
-// Operations on native registers that the body of an unrolled tile may hold: past it the code leaves the cache of
-// decoded instructions, and the compiler's time grows faster than the code.
-constexpr double kMaxTileOperations = 256;
-
+// Operations on native registers that all unrolled tiles of a pipeline may hold together, and the share of one Stage:
+// past it the code leaves the cache of decoded instructions, and the compiler's time grows faster than the code.
+constexpr double kMaxOperations = 16384;
+constexpr double kLeastTileOperations = 256;
+constexpr double kMostTileOperations = 1024;
+// How many times as much a tile may hold that is not unrolled: nothing can make it smaller but not inlining.
+constexpr double kSingleTileFactor = 4;
 // Halide's bounds inference looks at every Func of a sub-nest in every other: past these its time grows out of hand
 // (a chain of 32 stencils in one nest of five hosts was not compiled after three minutes).
 constexpr int kMaxHosts = 3;
@@ -444,24 +447,54 @@ double tile_operations(const CpuParameters &machine, const PipelineIndex &index,
     return points / own.vector_width * registers * operations;
 }
 
-// Does a tile grow too large once `func` is inlined into it?
-bool is_code_too_large(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &child, int func) {
-    std::vector<int> readers;
-    collect_readers(index, child, func, readers);
-    return std::any_of(readers.begin(), readers.end(), [&](int stage) {
-        return child[index.stage(stage).func].is_computed() && tile_operations(machine, index, child, stage) > kMaxTileOperations;
-    });
+double max_tile_operations(const PipelineIndex &index) {
+    return std::clamp(kMaxOperations / std::max(1, index.stage_count()), kLeastTileOperations, kMostTileOperations);
 }
 
-Pruned check_inline(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &child, int func) {
+// The same tiling with nothing unrolled: what the tile held beyond one vector turns in the loops around it.
+void roll_up(StageNest &nest) {
+    Trips &tile = nest.levels.back();
+    Trips &around = nest.levels[nest.levels.size() - 2];
+    for (size_t i = 0; i < kMaxLoops; i++) {
+        const int32_t unit = static_cast<int>(i) == nest.vector_loop ? nest.vector_width : 1;
+        around[i] *= tile[i] / unit;
+        tile[i] = unit;
+    }
+}
+
+// Keeps tiles that something was inlined into within bounds, by unrolling less.
+Pruned limit_code(const CpuParameters &machine, const PipelineIndex &index, Pool &pool, LoopNest &child, int func) {
+    std::vector<int> readers;
+    collect_readers(index, child, func, readers);
+    const double limit = max_tile_operations(index);
+    for (int stage : readers) {
+        const int reader = index.stage(stage).func;
+        if (!child[reader].is_computed() || tile_operations(machine, index, child, stage) <= limit) {
+            continue;
+        }
+        const int around = nest_of(index, child, stage).inner_level() - 1;
+        for (const FuncSchedule *other : child.funcs) {
+            if (other->placement == Placement::At && other->compute.stage == stage && other->compute.level == around) {
+                return Pruned::TileTooLarge;
+            }
+        }
+        FuncSchedule rolled = child[reader];
+        const auto &stages = index.func(reader).stages;
+        roll_up(rolled.stages[static_cast<size_t>(std::find(stages.begin(), stages.end(), stage) - stages.begin())]);
+        child.funcs[static_cast<size_t>(reader)] = pool.intern(std::move(rolled));
+        if (tile_operations(machine, index, child, stage) > kSingleTileFactor * limit) {
+            return Pruned::TileTooLarge;
+        }
+    }
+    return Pruned::None;
+}
+
+Pruned check_inline(const PipelineIndex &index, const LoopNest &child, int func) {
     if (!index.is_inlinable[static_cast<size_t>(func)]) {
         return Pruned::NotInlinable;
     }
     if (index.must_inline[static_cast<size_t>(func)] || index.func(func).is_boundary_condition) {
         return Pruned::None;
-    }
-    if (is_code_too_large(machine, index, child, func)) {
-        return Pruned::TileTooLarge;
     }
     Regions regions(index, child);
     const int64_t needed = std::max<int64_t>(1, index.minimum_points[static_cast<size_t>(index.func(func).stages[0])]);
@@ -524,7 +557,8 @@ Pruned apply_location(const CpuParameters &machine, const PipelineIndex &index, 
     if (decision.kind == DecisionKind::Inline) {
         schedule.placement = Placement::Inline;
         slot = pool.intern(schedule);
-        return check_inline(machine, index, child, decision.func);
+        const Pruned reason = check_inline(index, child, decision.func);
+        return reason != Pruned::None ? reason : limit_code(machine, index, pool, child, decision.func);
     }
     schedule.placement = Placement::Root;
     if (decision.kind == DecisionKind::At) {
@@ -584,7 +618,7 @@ Pruned apply_tiling(const CpuParameters &machine, const PipelineIndex &index, Po
         }
         const double registers = std::max(1.0, static_cast<double>(decision.vector_width) * stage.widest_bytes / machine.vector_bytes);
         const double code = static_cast<double>(unrolled) * registers * operations_of(stage);
-        if (unrolled > 1 && (static_cast<double>(unrolled) * registers > kMaxUnroll || code > kMaxTileOperations)) {
+        if (unrolled > 1 && (static_cast<double>(unrolled) * registers > kMaxUnroll || code > max_tile_operations(index))) {
             return Pruned::TileTooLarge;
         }
         tiling.vector_loop = decision.vector_loop;
