@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from metol.errors import SearchError
-from metol.search import BeamSearch, Strategy
+from metol.search import BeamSearch, Refined, Strategy
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
@@ -25,6 +25,8 @@ class SearchOptions:
     """Chance that a state is passed over."""
     seed: int = 0
     """Seed of whatever is random."""
+    refine: bool = True
+    """Whether coordinate descent follows the search; a beam then starts it from the greedy result, too."""
     budget_seconds: float | None = 15.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 
@@ -37,5 +39,7 @@ class SearchOptions:
 
     def make(self) -> Strategy:
         """Return the strategy that these options describe."""
-        width = 1 if self.strategy == "greedy" else self.beam_width
-        return BeamSearch(width=width, passes=self.passes, dropout=self.dropout, seed=self.seed)
+        greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
+        beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
+        found: tuple[Strategy, ...] = (greedy,) if self.strategy == "greedy" else (greedy, beam)
+        return Refined(found) if self.refine else found[-1]

@@ -4,6 +4,7 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 """
 
 from metol.search.beam import BeamSearch
+from metol.search.refine import Refined
 from metol.search.strategy import Budget, SearchResult, Strategy
 
-__all__ = ["BeamSearch", "Budget", "SearchResult", "Strategy"]
+__all__ = ["BeamSearch", "Budget", "Refined", "SearchResult", "Strategy"]

@@ -5,7 +5,7 @@ penalties), §4.3 (random dropout).
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from metol.search.strategy import Budget, SearchResult
 
 __all__ = ["BeamSearch"]
 
+# A pass over a beam of a quarter of the width goes first: costs of unfinished loop nests are optimistic, and now and then a
+# narrow beam ends better than a wide one, which is full of states that put off what they will have to pay.
+_SCOUT_SHARE = 4
 # States whose ancestors are permitted in the next pass ("the top few", Adams et al. 2019, §3.2).
 _TOP_FEW = 4
 
@@ -73,30 +76,29 @@ class BeamSearch:
         permitted: set[int] | None = None
         best: SearchResult | None = None
         candidates = 0
-        for pass_number in range(1, 1 + (self.passes if self.width > 1 else 1)):
-            beam, trace, count = self._run_pass(space, model, budget, pass_number, permitted, rng)
+        for pass_number, width in enumerate(self._widths(), start=1):
+            depth = max(1, pass_number - 1)
+            beam, trace, count = self._run_pass(space, model, budget, _Pass(depth, width, permitted, rng))
             candidates += count
             costs = space.cost(beam, model)
             order = np.argsort(costs, kind="stable")
             winner = int(order[0])
-            is_better = best is None or costs[winner] < best.cost_seconds
-            if best is None or is_better:
+            if best is None or costs[winner] < best.cost_seconds:
                 best = SearchResult(beam.take([winner]), float(costs[winner]), candidates, True)
+                best_trace, best_few = trace, [int(i) for i in order[:_TOP_FEW]]
             if budget.is_spent():
-                return SearchResult(best.state, best.cost_seconds, candidates, False)
-            few = [int(i) for i in order[:_TOP_FEW]]
-            permitted = trace.ancestors(space, few, pass_number)
+                return replace(best, candidates=candidates, is_complete=False)
+            # The first pass only scouts: the second is as free as it was.
+            permitted = best_trace.ancestors(space, best_few, depth) if pass_number > 1 else None
         assert best is not None
-        return SearchResult(best.state, best.cost_seconds, candidates, True)
+        return replace(best, candidates=candidates)
+
+    def _widths(self) -> list[int]:
+        """Widths of the passes: a narrow one that scouts, then those of coarse-to-fine search."""
+        return [1] if self.width == 1 else [max(1, self.width // _SCOUT_SHARE), *[self.width] * self.passes]
 
     def _run_pass(
-        self,
-        space: _core.Space,
-        model: _core.CostModel,
-        budget: Budget,
-        pass_number: int,
-        permitted: set[int] | None,
-        rng: np.random.Generator,
+        self, space: _core.Space, model: _core.CostModel, budget: Budget, this: "_Pass"
     ) -> tuple[_core.States, _Trace, int]:
         """Make every decision once. Past the end of the budget only the best state is followed."""
         beam = space.root()
@@ -106,46 +108,50 @@ class BeamSearch:
             children, parents = space.expand(beam)
             costs = space.cost(children, model)
             candidates += len(children)
-            width = 1 if budget.is_spent() else self.width
-            admitted = _admitted(space, children, pass_number, permitted)
-            kept = self._select(space, children, costs, admitted, pass_number, width, rng)
+            now = replace(this, width=1) if budget.is_spent() else this
+            kept = self._select(space, children, costs, now)
             beam = children.take(kept)
             trace.beams.append(beam)
             trace.parents.append(parents[kept].astype(np.intp))
         return beam, trace, candidates
 
     def _select(
-        self,
-        space: _core.Space,
-        children: _core.States,
-        costs: npt.NDArray[np.float64],
-        admitted: npt.NDArray[np.bool_],
-        pass_number: int,
-        width: int,
-        rng: np.random.Generator,
+        self, space: _core.Space, children: _core.States, costs: npt.NDArray[np.float64], this: "_Pass"
     ) -> list[int]:
         """Positions of the states to keep, best first."""
-        candidates = np.flatnonzero(admitted)
+        candidates = np.flatnonzero(_admitted(space, children, this))
         order = candidates[np.argsort(costs[candidates], kind="stable")]
-        if width > 1:
-            hashes = space.structural_hash(children, pass_number + 1)
+        if this.width > 1:
+            hashes = space.structural_hash(children, this.depth + 1)
             order = _penalized_order(order, costs, hashes, self.duplicate_penalty)
         if self.dropout == 0:
-            return [int(i) for i in order[:width]]
-        is_kept = rng.random(len(order)) >= self.dropout
+            return [int(i) for i in order[: this.width]]
+        is_kept = this.rng.random(len(order)) >= self.dropout
         # Never nothing: where all were passed over, the best stays.
-        return [int(i) for i in order[is_kept][:width]] or [int(order[0])]
+        return [int(i) for i in order[is_kept][: this.width]] or [int(order[0])]
 
 
-def _admitted(
-    space: _core.Space, children: _core.States, pass_number: int, permitted: set[int] | None
-) -> npt.NDArray[np.bool_]:
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What one pass of the beam goes by."""
+
+    depth: int
+    """Duplicates are told at one more than this depth, and permitted states at one less."""
+    width: int
+    """States kept."""
+    permitted: set[int] | None
+    """Hashes, at `depth` - 1, of the states that are considered; None for all."""
+    rng: np.random.Generator
+    """Where the dropout comes from."""
+
+
+def _admitted(space: _core.Space, children: _core.States, this: _Pass) -> npt.NDArray[np.bool_]:
     """Which children this pass considers; all of them where none would be left."""
     everything = np.ones(len(children), dtype=np.bool_)
-    if permitted is None:
+    if this.permitted is None:
         return everything
-    hashes = space.structural_hash(children, pass_number - 1)
-    admitted = np.isin(hashes, np.fromiter(permitted, dtype=np.uint64, count=len(permitted)))
+    hashes = space.structural_hash(children, this.depth - 1)
+    admitted = np.isin(hashes, np.fromiter(this.permitted, dtype=np.uint64, count=len(this.permitted)))
     return admitted if admitted.any() else everything
 
 

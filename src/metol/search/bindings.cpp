@@ -267,6 +267,14 @@ void bind_space(py::module_ &m) {
             }
             return States{space, {replayed.state}};
         }, py::arg("path"), "The state that a path leads to; ValueError where it does not apply.")
+        .def("neighbours", [](const std::shared_ptr<Space> &space, const States &state, size_t position) {
+            if (!space->is_complete(only(state)) || position >= space->steps().size()) {
+                throw py::value_error("neighbours takes a complete loop nest and the position of a decision");
+            }
+            const py::gil_scoped_release release;
+            return States{space, space->neighbours(state.values.front(), position)};
+        }, py::arg("state"), py::arg("position"),
+            "Complete loop nests that differ from one in the decision at a position, the others made as before.")
         .def("restrict", [](const Space &space, const metol::SpaceOptions &options) { return space.restricted(options); },
             py::arg("options"), "The same space with other parts switched off; states and costs are shared.")
         .def("pruned_counts", [](const Space &space) {

@@ -293,6 +293,55 @@ Space::Replayed Space::replay(std::span<const Decision> decisions) {
     return result;
 }
 
+State Space::follow(State state, std::span<const Decision> decisions) {
+    for (const Decision &wanted : decisions) {
+        const DecisionStep &step = steps_[static_cast<size_t>(state->decisions_made)];
+        const bool is_location = step.kind == DecisionStep::Kind::Location;
+        const Placement placement = (*state)[step.func].placement;
+        const bool has_choice = is_location || placement == Placement::Root ||
+                                (placement == Placement::At && step.kind == DecisionStep::Kind::Inner);
+        Decision keep;
+        keep.func = step.func;
+        keep.stage = step.stage;
+        Pruned reason = Pruned::None;
+        State next = make_child(state, has_choice ? wanted : keep, reason);
+        if (!next && is_location) {
+            keep.kind = DecisionKind::Root;
+        }
+        state = next ? std::move(next) : make_child(state, keep, reason);
+        if (!state) {
+            return nullptr;
+        }
+    }
+    return state;
+}
+
+std::vector<State> Space::neighbours(const State &state, size_t position) {
+    const std::vector<Decision> decisions = path(*state);
+    const std::span<const Decision> all(decisions);
+    const State before = follow(root(), all.first(position));
+    if (!before) {
+        return {};
+    }
+    std::vector<Decision> alternatives;
+    for (const DecisionFamily &family : families(*before)) {
+        for (int64_t number = 0; number < family.count(); number++) {
+            if (const Decision other = family.decode(number); other != decisions[position]) {
+                alternatives.push_back(other);
+            }
+        }
+    }
+    std::vector<State> made(alternatives.size());
+    shared_->workers.run(alternatives.size(), [&](size_t i) {
+        Pruned reason = Pruned::None;
+        if (State changed = make_child(before, alternatives[i], reason)) {
+            made[i] = follow(std::move(changed), all.subspan(position + 1));
+        }
+    });
+    std::erase(made, nullptr);
+    return made;
+}
+
 std::shared_ptr<Space> Space::restricted(SpaceOptions options) const {
     auto space = std::make_shared<Space>(index_->dag, target_, std::move(options), 1);
     space->shared_ = shared_;

@@ -66,6 +66,10 @@ class Space {
     };
     Replayed replay(std::span<const Decision> decisions);
 
+    // Complete loop nests that differ from a complete one in the decision at `position`. The later decisions are made as
+    // before; where one no longer applies, the Func goes to root, or keeps the tiling it has by default.
+    std::vector<State> neighbours(const State &state, size_t position);
+
     std::shared_ptr<Space> restricted(SpaceOptions options) const;
     const SpaceOptions &options() const { return options_; }
     std::array<int64_t, static_cast<size_t>(Pruned::Count)> pruned_counts() const;
@@ -78,6 +82,7 @@ class Space {
 
     std::vector<DecisionFamily> families(const LoopNest &nest) const;
     State make_child(const State &state, const Decision &decision, Pruned &reason);
+    State follow(State state, std::span<const Decision> decisions);
     State sample_one(const State &state, uint64_t &seed);
     double cost_one(const LoopNest &nest, const CostModelWeights &model, std::vector<float> &rows);
 
