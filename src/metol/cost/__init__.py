@@ -1,1 +1,9 @@
-"""From a loop nest to predicted seconds: the feature rows and the analytical model of the core, seen from Python."""
+"""The room of costs: feature rows enter, cost terms and predicted seconds leave.
+
+The core evaluates the analytical model while it searches; here are the same terms for training and for people.
+"""
+
+from metol.cost.explanation import StageCost, TermCost, explain
+from metol.cost.terms import ArrayModule, CostTerms
+
+__all__ = ["ArrayModule", "CostTerms", "StageCost", "TermCost", "explain"]

@@ -25,6 +25,12 @@ class TailRule:
     def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> None:
         self.dag = dag
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
+        self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
+        self.vector_loops = {
+            stage: nest.vector_loop
+            for s in schedules
+            for stage, nest in zip(dag.funcs[s.func].stages, s.stages, strict=False)
+        }
         self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
         self.hosts = {
             s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT
@@ -70,7 +76,9 @@ class TailRule:
         if is_guarded:
             return Tail.GUARD_WITH_IF
         if self._reads_input(stage):
-            return Tail.PREDICATE_LOADS if is_only and is_tile else Tail.GUARD_WITH_IF
+            # Halide 21 compiles predicated loads of stride 2 to code that reads other elements.
+            can_predicate = is_only and is_tile and self.reads_densely(stage)
+            return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
         if stage.func in self.encloses_reader or is_sliding:
             return Tail.GUARD_WITH_IF
         return Tail.ROUND_UP if is_tile else Tail.SHIFT_INWARDS
@@ -78,6 +86,32 @@ class TailRule:
     def inner_split(self, stage: _core.Stage) -> Tail:
         """The tail of a split whose factor divides what it splits; updates accept nothing but a guard."""
         return Tail.GUARD_WITH_IF if stage.index > 0 else Tail.ROUND_UP
+
+    def reads_densely(self, stage: _core.Stage) -> bool:
+        """Do the lanes of a vector of this Stage read neighbouring places, or all the same one?"""
+        stage_id = self.dag.funcs[stage.func].stages[stage.index]
+        vector_loop = self.vector_loops.get(stage_id, -1)
+        return vector_loop < 0 or self._is_dense_along(stage, vector_loop)
+
+    def _is_dense_along(self, stage: _core.Stage, loop: int) -> bool:
+        own = [(stage.func, access) for access in stage.self_accesses]
+        reads = [(edge.producer, access) for edge in stage.edges for access in edge.accesses]
+        return all(
+            self._is_dense_read(producer, dimension, row, loop)
+            for producer, access in own + reads
+            for dimension, row in enumerate(access.jacobian)
+        )
+
+    def _is_dense_read(self, producer: int, dimension: int, row: _core.JacobianRow, loop: int) -> bool:
+        if row.is_known[loop] and row.numerator[loop] == 0:
+            return True
+        if not row.is_known[loop] or row.numerator[loop] != row.denominator[loop]:
+            return False
+        if producer not in self.inlined:
+            return dimension == self.innermost_dims.get(producer, 0)
+        inlined = self.dag.stages[self.dag.funcs[producer].stages[0]]
+        (through,) = (i for i, inner in enumerate(inlined.loops) if inner.pure_dim == dimension)
+        return self._is_dense_along(inlined, through)
 
     def _reads_input(self, stage: _core.Stage) -> bool:
         """Does the Stage load from an input at coordinates that nothing clamps?"""

@@ -284,6 +284,10 @@ Space::Replayed Space::replay(std::span<const Decision> decisions) {
             result.reason = Pruned::InvalidDecision;
             return result;
         }
+        if (!target_->is_offered(*index_, *result.state, decision)) {
+            result.reason = Pruned::InvalidDecision;
+            return result;
+        }
         State next = make_child(result.state, decision, result.reason);
         if (!next) {
             return result;
@@ -304,7 +308,8 @@ State Space::follow(State state, std::span<const Decision> decisions) {
         keep.func = step.func;
         keep.stage = step.stage;
         Pruned reason = Pruned::None;
-        State next = make_child(state, has_choice ? wanted : keep, reason);
+        const bool is_offered = target_->is_offered(*index_, *state, wanted);
+        State next = is_offered ? make_child(state, has_choice ? wanted : keep, reason) : nullptr;
         if (!next && is_location) {
             keep.kind = DecisionKind::Root;
         }

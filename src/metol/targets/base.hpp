@@ -52,7 +52,9 @@ class Target {
     virtual std::vector<DecisionStep> steps(const PipelineIndex &index) const = 0;
     virtual std::vector<DecisionFamily> families(const PipelineIndex &index, const LoopNest &nest,
                                                  const DecisionStep &step, const SpaceOptions &options) const = 0;
-    // Applies a decision; on Pruned::None `child` is the new state (without its path).
+    // Would `families` offer this decision's place? Asked of decisions that were made in another state.
+    virtual bool is_offered(const PipelineIndex &index, const LoopNest &nest, const Decision &decision) const = 0;
+    // Applies a decision that is offered; on Pruned::None `child` is the new state (without its path).
     virtual Pruned apply(const PipelineIndex &index, Pool &pool, const LoopNest &nest, const Decision &decision,
                          LoopNest &child) const = 0;
 

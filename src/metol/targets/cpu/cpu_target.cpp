@@ -20,6 +20,10 @@ class CpuTarget final : public Target {
         return cpu::families(machine_, index, nest, step, options);
     }
 
+    bool is_offered(const PipelineIndex &index, const LoopNest &nest, const Decision &decision) const override {
+        return cpu::is_offered(index, nest, decision);
+    }
+
     Pruned apply(const PipelineIndex &index, Pool &pool, const LoopNest &nest, const Decision &decision,
                  LoopNest &child) const override {
         return cpu::apply(machine_, index, pool, nest, decision, child);

@@ -16,6 +16,8 @@ constexpr int64_t kFamilyCap = 48;
 constexpr int64_t kMaxRecompute = 10;
 constexpr int32_t kMaxTasksPerCore = 16;
 constexpr int32_t kMaxUnroll = 16;
+// What slides has a size that is known at run time only: every unrolled iteration is guarded, and the code longer.
+constexpr int32_t kGuardedUnrollShare = 2;
 // Operations on native registers that all unrolled tiles of a pipeline may hold together, and the share of one Stage:
 // past it the code leaves the cache of decoded instructions, and the compiler's time grows faster than the code.
 constexpr double kMaxOperations = 16384;
@@ -512,7 +514,7 @@ void tile_by_default(const CpuParameters &machine, const PipelineIndex &index, L
         const int stage_id = func.stages[s];
         const Box loops = regions.loops(stage_id, schedule.compute);
         const bool is_root = schedule.placement == Placement::Root;
-        const StageTiling tiling = default_tiling(machine, index, stage_id, loops, preferred_dim, is_root);
+        const StageTiling tiling = default_tiling(machine, index, stage_id, loops, preferred_dim, schedule);
         schedule.stages.push_back(make_nest(index.stage(stage_id), loops, tiling, is_root));
         const bool sets_layout = s == 0 && !func.is_output && tiling.vector_loop >= 0;
         if (sets_layout) {
@@ -614,11 +616,15 @@ Pruned apply_tiling(const CpuParameters &machine, const PipelineIndex &index, Po
         for (size_t i = 0; i < stage.loops.size(); i++) {
             const bool is_vector = static_cast<int>(i) == decision.vector_loop;
             tiling.tile[i] = std::max(1, decision.trips[i]);
+            if (is_vector && stage.loops[i].pure_dim == schedule.slide_dim) {
+                return Pruned::InvalidDecision;
+            }
             unrolled *= is_vector ? tiling.tile[i] / decision.vector_width : tiling.tile[i];
         }
         const double registers = std::max(1.0, static_cast<double>(decision.vector_width) * stage.widest_bytes / machine.vector_bytes);
         const double code = static_cast<double>(unrolled) * registers * operations_of(stage);
-        if (unrolled > 1 && (static_cast<double>(unrolled) * registers > kMaxUnroll || code > max_tile_operations(index))) {
+        const int32_t limit = schedule.slide_dim >= 0 ? kMaxUnroll / kGuardedUnrollShare : kMaxUnroll;
+        if (unrolled > 1 && (static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index))) {
             return Pruned::TileTooLarge;
         }
         tiling.vector_loop = decision.vector_loop;
@@ -651,7 +657,7 @@ Pruned apply_tiling(const CpuParameters &machine, const PipelineIndex &index, Po
         for (size_t s = 1; s < func.stages.size(); s++) {
             const Box update_loops = regions.loops(func.stages[s], schedule.compute);
             const StageTiling update =
-                default_tiling(machine, index, func.stages[s], update_loops, schedule.innermost_dim, is_root);
+                default_tiling(machine, index, func.stages[s], update_loops, schedule.innermost_dim, schedule);
             schedule.stages[s] = make_nest(index.stage(func.stages[s]), update_loops, update, is_root);
         }
     }
@@ -718,6 +724,17 @@ std::vector<DecisionFamily> families(const CpuParameters &machine, const Pipelin
             break;
     }
     return {keep(step)};
+}
+
+bool is_offered(const PipelineIndex &index, const LoopNest &nest, const Decision &decision) {
+    if (decision.kind != DecisionKind::At) {
+        return true;
+    }
+    const Site site{decision.stage, decision.level, Site::kAllLoops};
+    const std::vector<Site> sites = common_sites(index, nest, decision.func);
+    const bool is_there = std::find(sites.begin(), sites.end(), site) != sites.end();
+    const bool may_stay = !index.func(decision.func).is_output && !index.func(decision.func).is_extern;
+    return is_there && may_stay && !(decision.is_split && is_parallel_level(index, nest, site));
 }
 
 Pruned apply(const CpuParameters &machine, const PipelineIndex &index, Pool &pool, const LoopNest &nest,

@@ -12,6 +12,9 @@ std::vector<DecisionStep> steps(const PipelineIndex &index);
 std::vector<DecisionFamily> families(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &nest,
                                      const DecisionStep &step, const SpaceOptions &options);
 
+// Is the place of a location decision one that encloses every use, and may its level be split?
+bool is_offered(const PipelineIndex &index, const LoopNest &nest, const Decision &decision);
+
 Pruned apply(const CpuParameters &machine, const PipelineIndex &index, Pool &pool, const LoopNest &nest,
              const Decision &decision, LoopNest &child);
 

@@ -93,14 +93,14 @@ Trips default_tasks(const CpuParameters &machine, const PipelineIndex &index, in
 }
 
 StageTiling default_tiling(const CpuParameters &machine, const PipelineIndex &index, int stage_id, const Box &loops,
-                           int preferred_dim, bool is_root) {
+                           int preferred_dim, const FuncSchedule &schedule) {
     const Stage &stage = index.stage(stage_id);
     StageTiling tiling;
     int64_t longest = 1;
     for (size_t i = 0; i < stage.loops.size() && !stage.has_data_dependent_write; i++) {
         const LoopDim &loop = stage.loops[i];
         const int64_t extent = loops[static_cast<int>(i)].extent();
-        if (loop.is_reduction || extent < 2) {
+        if (loop.is_reduction || extent < 2 || loop.pure_dim == schedule.slide_dim) {
             continue;
         }
         const bool is_preferred = loop.pure_dim == preferred_dim && 2 * extent >= vector_width_for(machine, stage, 1 << 20);
@@ -114,7 +114,7 @@ StageTiling default_tiling(const CpuParameters &machine, const PipelineIndex &in
         tiling.vector_width = vector_width_for(machine, stage, loops[tiling.vector_loop].extent());
         tiling.tile[v] = tiling.vector_width;
     }
-    if (is_root) {
+    if (schedule.placement == Placement::Root) {
         tiling.tasks = default_tasks(machine, index, stage_id, loops, tiling);
     }
     return tiling;

@@ -24,9 +24,9 @@ StageTiling tiling_of(const Stage &stage, const StageNest &nest);
 int vector_width_for(const CpuParameters &machine, const Stage &stage, int64_t extent);
 
 // A sensible tiling where nothing has been chosen: vectors along `preferred_dim` if it is long enough, no unrolling,
-// about eight tasks a core over the outermost loops.
+// about eight tasks a core over the outermost loops. The dimension that slides is never vectorized.
 StageTiling default_tiling(const CpuParameters &machine, const PipelineIndex &index, int stage, const Box &loops,
-                           int preferred_dim, bool is_root);
+                           int preferred_dim, const FuncSchedule &schedule);
 
 // Tasks for the outermost pure loops, about eight a core (in the middle of the range of Adams et al. 2019, §3.2).
 Trips default_tasks(const CpuParameters &machine, const PipelineIndex &index, int stage, const Box &loops,
