@@ -260,9 +260,7 @@ _FIXED_INPUTS = {"histogram": (WIDTH, HEIGHT), "boundary": (WIDTH, HEIGHT)}
 
 
 @cache
-def cpu_space(
-    build: Callable[[], hl.Pipeline], cores: int = 2, threads: int = 1
-) -> tuple[PipelineDag, _core.Space]:
+def cpu_space(build: Callable[[], hl.Pipeline], cores: int = 2, threads: int = 1) -> tuple[PipelineDag, _core.Space]:
     """The DAG of a pipeline and its whole search space on an uncalibrated CPU."""
     dag = extract(build())
     return dag, make_space(dag, cores=cores, threads=threads)
@@ -289,7 +287,9 @@ def schedule_of(build: Callable[[], hl.Pipeline], dag: PipelineDag, state: _core
 
 def output_sizes(name: str) -> Iterator[Size]:
     """The estimated size, a single point, sizes around a vector, and an odd one; as far as the pipeline has them."""
-    full = {"one_dimension": (390,), "no_dimension": (), "transpose": (HEIGHT - 1, WIDTH - 1)}.get(name, (WIDTH, HEIGHT))
+    full = {"one_dimension": (390,), "no_dimension": (), "transpose": (HEIGHT - 1, WIDTH - 1)}.get(
+        name, (WIDTH, HEIGHT)
+    )
     channel_count = {"convolution": (4,), "channels": (3,)}.get(name, ())
     yield (*full, *channel_count)
     if not full:

@@ -1,6 +1,6 @@
 // The Python module metol._core: all binding code, one function a room.
-#include <pybind11/pybind11.h>
 #include <pybind11/operators.h>
+#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <map>
@@ -18,12 +18,16 @@ namespace py = pybind11;
 
 namespace {
 
-const char *error_class(metol::PipelineError::Kind kind) {
+const char* error_class(metol::PipelineError::Kind kind) {
     switch (kind) {
-        case metol::PipelineError::Kind::Undefined: return "UndefinedPipelineError";
-        case metol::PipelineError::Kind::MissingEstimate: return "MissingEstimateError";
-        case metol::PipelineError::Kind::Extraction: return "ExtractionError";
-        case metol::PipelineError::Kind::UnsupportedTarget: return "UnsupportedTargetError";
+        case metol::PipelineError::Kind::Undefined:
+            return "UndefinedPipelineError";
+        case metol::PipelineError::Kind::MissingEstimate:
+            return "MissingEstimateError";
+        case metol::PipelineError::Kind::Extraction:
+            return "ExtractionError";
+        case metol::PipelineError::Kind::UnsupportedTarget:
+            return "UnsupportedTargetError";
     }
     return "MetolError";
 }
@@ -33,24 +37,24 @@ void translate_error(std::exception_ptr error) {
         if (error) {
             std::rethrow_exception(error);
         }
-    } catch (const metol::PipelineError &e) {
+    } catch (const metol::PipelineError& e) {
         py::set_error(py::module_::import("metol.errors").attr(error_class(e.kind())), e.what());
     }
 }
 
-std::string to_text(const metol::BoundExpr &bound) {
-    static const char *const names[] = {"const", "min", "max", "+",   "-",      "*",    "//", "%",     "min2",
-                                        "max2",  "<",   "<=",  "==",  "!=",     "and",  "or", "not",   "select",
+std::string to_text(const metol::BoundExpr& bound) {
+    static const char* const names[] = {"const", "min", "max",   "+",    "-",     "*",     "//",   "%",   "min2",
+                                        "max2",  "<",   "<=",    "==",   "!=",    "and",   "or",   "not", "select",
                                         "float", "/",   "floor", "ceil", "round", "trunc", "sqrt", "exp", "log"};
     std::ostringstream text;
     if (bound.is_affine()) {
-        for (const metol::BoundTerm &term : bound.terms) {
+        for (const metol::BoundTerm& term : bound.terms) {
             text << term.coefficient << "*" << (term.is_max ? "max" : "min") << term.loop << " + ";
         }
         text << bound.constant;
         return text.str();
     }
-    for (const metol::BoundInstruction &i : bound.program) {
+    for (const metol::BoundInstruction& i : bound.program) {
         const bool is_push = i.op <= metol::BoundOp::PushMax || i.op == metol::BoundOp::PushFloat;
         text << (text.tellp() > 0 ? " " : "") << names[static_cast<size_t>(i.op)];
         if (is_push) {
@@ -60,26 +64,26 @@ std::string to_text(const metol::BoundExpr &bound) {
     return text.str();
 }
 
-std::string describe(const metol::PipelineDag &dag) {
+std::string describe(const metol::PipelineDag& dag) {
     std::ostringstream text;
     for (size_t f = 0; f < dag.funcs.size(); f++) {
-        const metol::Func &func = dag.funcs[f];
+        const metol::Func& func = dag.funcs[f];
         text << f << " " << func.name << (func.is_input ? " input" : "") << (func.is_output ? " output" : "")
              << (func.is_boundary_condition ? " boundary" : "");
-        for (const metol::Interval &i : func.root_region) {
+        for (const metol::Interval& i : func.root_region) {
             text << " [" << i.min << ", " << i.max << "]";
         }
         text << "\n";
         for (int32_t s : func.stages) {
-            const metol::Stage &stage = dag.stages[static_cast<size_t>(s)];
+            const metol::Stage& stage = dag.stages[static_cast<size_t>(s)];
             text << "  stage " << stage.index << " loops";
-            for (const metol::LoopDim &loop : stage.loops) {
+            for (const metol::LoopDim& loop : stage.loops) {
                 text << " " << loop.name;
             }
             text << "\n";
-            for (const metol::Edge &edge : stage.edges) {
+            for (const metol::Edge& edge : stage.edges) {
                 text << "    reads " << dag.funcs[static_cast<size_t>(edge.producer)].name << " x" << edge.calls;
-                for (const metol::BoundPair &b : edge.bounds) {
+                for (const metol::BoundPair& b : edge.bounds) {
                     text << " [" << to_text(b.min) << ", " << to_text(b.max) << "]";
                 }
                 text << "\n";
@@ -89,63 +93,66 @@ std::string describe(const metol::PipelineDag &dag) {
     return text.str();
 }
 
-std::vector<metol::Interval> to_intervals(const std::vector<std::pair<int64_t, int64_t>> &pairs) {
+std::vector<metol::Interval> to_intervals(const std::vector<std::pair<int64_t, int64_t>>& pairs) {
     std::vector<metol::Interval> result;
-    for (const auto &[min, max] : pairs) {
+    for (const auto& [min, max] : pairs) {
         result.push_back({min, max});
     }
     return result;
 }
 
-void bind_bounds(py::module_ &m) {
+void bind_bounds(py::module_& m) {
     py::class_<metol::Interval>(m, "Interval")
-        .def(py::init([](int64_t min, int64_t max) { return metol::Interval{min, max}; }), py::arg("min"), py::arg("max"))
+        .def(py::init([](int64_t min, int64_t max) { return metol::Interval{min, max}; }), py::arg("min"),
+             py::arg("max"))
         .def_readonly("min", &metol::Interval::min)
         .def_readonly("max", &metol::Interval::max)
         .def_property_readonly("extent", &metol::Interval::extent)
         .def(py::self == py::self)
-        .def("__hash__", [](const metol::Interval &i) { return py::hash(py::make_tuple(i.min, i.max)); })
-        .def("__repr__", [](const metol::Interval &i) {
+        .def("__hash__", [](const metol::Interval& i) { return py::hash(py::make_tuple(i.min, i.max)); })
+        .def("__repr__", [](const metol::Interval& i) {
             return "Interval(" + std::to_string(i.min) + ", " + std::to_string(i.max) + ")";
         });
     py::class_<metol::BoundExpr>(m, "BoundExpr")
         .def_readonly("constant", &metol::BoundExpr::constant)
-        .def_property_readonly("terms",
-                               [](const metol::BoundExpr &b) {
-                                   std::vector<std::tuple<int32_t, bool, int64_t>> terms;
-                                   for (const metol::BoundTerm &t : b.terms) {
-                                       terms.emplace_back(t.loop, t.is_max, t.coefficient);
-                                   }
-                                   return terms;
-                               },
-                               "Tuples (loop, is_max, coefficient).")
+        .def_property_readonly(
+            "terms",
+            [](const metol::BoundExpr& b) {
+                std::vector<std::tuple<int32_t, bool, int64_t>> terms;
+                for (const metol::BoundTerm& t : b.terms) {
+                    terms.emplace_back(t.loop, t.is_max, t.coefficient);
+                }
+                return terms;
+            },
+            "Tuples (loop, is_max, coefficient).")
         .def_property_readonly("is_affine", &metol::BoundExpr::is_affine)
-        .def_property_readonly("program_length", [](const metol::BoundExpr &b) { return b.program.size(); })
-        .def("evaluate",
-             [](const metol::BoundExpr &b, const std::vector<std::pair<int64_t, int64_t>> &loops) {
-                 return metol::evaluate(b, to_intervals(loops));
-             },
-             py::arg("loops"), "Evaluate over the (min, max) of every loop.")
+        .def_property_readonly("program_length", [](const metol::BoundExpr& b) { return b.program.size(); })
+        .def(
+            "evaluate",
+            [](const metol::BoundExpr& b, const std::vector<std::pair<int64_t, int64_t>>& loops) {
+                return metol::evaluate(b, to_intervals(loops));
+            },
+            py::arg("loops"), "Evaluate over the (min, max) of every loop.")
         .def("__repr__", &to_text);
     py::class_<metol::BoundPair>(m, "BoundPair")
         .def_readonly("min", &metol::BoundPair::min)
         .def_readonly("max", &metol::BoundPair::max)
-        .def("evaluate",
-             [](const metol::BoundPair &b, const std::vector<std::pair<int64_t, int64_t>> &loops) {
-                 return metol::evaluate(b, to_intervals(loops));
-             },
-             py::arg("loops"), "Evaluate over the (min, max) of every loop.")
-        .def("__repr__", [](const metol::BoundPair &b) { return "[" + to_text(b.min) + ", " + to_text(b.max) + "]"; });
+        .def(
+            "evaluate",
+            [](const metol::BoundPair& b, const std::vector<std::pair<int64_t, int64_t>>& loops) {
+                return metol::evaluate(b, to_intervals(loops));
+            },
+            py::arg("loops"), "Evaluate over the (min, max) of every loop.")
+        .def("__repr__", [](const metol::BoundPair& b) { return "[" + to_text(b.min) + ", " + to_text(b.max) + "]"; });
 }
 
-void bind_dag(py::module_ &m) {
+void bind_dag(py::module_& m) {
     using namespace metol;
     py::class_<JacobianRow>(m, "JacobianRow")
         .def_readonly("numerator", &JacobianRow::numerator)
         .def_readonly("denominator", &JacobianRow::denominator)
-        .def_property_readonly("is_known", [](const JacobianRow &r) {
-            return std::vector<bool>(r.is_known.begin(), r.is_known.end());
-        });
+        .def_property_readonly(
+            "is_known", [](const JacobianRow& r) { return std::vector<bool>(r.is_known.begin(), r.is_known.end()); });
     py::class_<Access>(m, "Access")
         .def_readonly("jacobian", &Access::jacobian)
         .def_readonly("count", &Access::count)
@@ -194,11 +201,11 @@ void bind_dag(py::module_ &m) {
         .def_readonly("estimate", &Func::estimate)
         .def_property_readonly("dimensions", &Func::dimensions)
         .def_property_readonly("bytes_per_point", &Func::bytes_per_point)
-        .def("__repr__", [](const Func &f) { return "Func(" + f.name + ")"; });
+        .def("__repr__", [](const Func& f) { return "Func(" + f.name + ")"; });
     py::class_<ScalarParameter>(m, "ScalarParameter")
         .def_readonly("name", &ScalarParameter::name)
         .def_readonly("type", &ScalarParameter::type)
-        .def_property_readonly("estimate", [](const ScalarParameter &p) {
+        .def_property_readonly("estimate", [](const ScalarParameter& p) {
             return p.has_estimate ? std::optional(p.estimate) : std::nullopt;
         });
     py::class_<PipelineDag, std::shared_ptr<PipelineDag>>(m, "PipelineDag")
@@ -209,24 +216,26 @@ void bind_dag(py::module_ &m) {
         .def_readonly("estimates_hash", &PipelineDag::estimates_hash)
         .def_readonly("parameters", &PipelineDag::parameters)
         .def_readonly("real_func_count", &PipelineDag::real_func_count)
-        .def("describe", &describe, "The DAG as text: Funcs with their regions at root, Stages, Edges with their bounds.")
-        .def("__repr__", [](const PipelineDag &d) {
-            return "PipelineDag(" + std::to_string(d.funcs.size()) + " Funcs, " + std::to_string(d.stages.size()) + " Stages)";
+        .def("describe", &describe,
+             "The DAG as text: Funcs with their regions at root, Stages, Edges with their bounds.")
+        .def("__repr__", [](const PipelineDag& d) {
+            return "PipelineDag(" + std::to_string(d.funcs.size()) + " Funcs, " + std::to_string(d.stages.size()) +
+                   " Stages)";
         });
 }
 
-void bind_pipeline(py::module_ &m) {
+void bind_pipeline(py::module_& m) {
     py::register_exception_translator(&translate_error);
     bind_bounds(m);
     bind_dag(m);
     m.def(
         "extract",
-        [](const py::object &pipeline, std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> regions,
-           std::map<std::string, double> scalars, const std::string &target) {
+        [](const py::object& pipeline, std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> regions,
+           std::map<std::string, double> scalars, const std::string& target) {
             metol::UserEstimates estimates;
             estimates.scalars = std::move(scalars);
-            for (const auto &[name, dims] : regions) {
-                for (const auto &[min, extent] : dims) {
+            for (const auto& [name, dims] : regions) {
+                for (const auto& [min, extent] : dims) {
                     estimates.regions[name].push_back({min, min + extent - 1});
                 }
             }
@@ -235,14 +244,14 @@ void bind_pipeline(py::module_ &m) {
         py::arg("pipeline"), py::kw_only(), py::arg("regions"), py::arg("scalars"), py::arg("target"),
         "Read an hl.Pipeline or hl.Func; `regions` maps names to (min, extent) a dimension.");
     m.def(
-        "strip_schedules", [](const py::object &pipeline) { metol::strip_schedules(pipeline.ptr()); },
+        "strip_schedules", [](const py::object& pipeline) { metol::strip_schedules(pipeline.ptr()); },
         py::arg("pipeline"), "Take every directive off every Func of the pipeline, in place.");
     m.def(
-        "func_names", [](const py::object &pipeline) { return metol::func_names(pipeline.ptr()); }, py::arg("pipeline"),
+        "func_names", [](const py::object& pipeline) { return metol::func_names(pipeline.ptr()); }, py::arg("pipeline"),
         "Names of the Funcs in the order of Pipeline.get_func.");
     m.def("op_classes", [] {
         std::vector<std::pair<std::string, std::string>> classes;
-        for (const metol::OpClassInfo &info : metol::op_classes()) {
+        for (const metol::OpClassInfo& info : metol::op_classes()) {
             classes.emplace_back(info.name, info.meaning);
         }
         return classes;

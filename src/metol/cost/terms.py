@@ -70,7 +70,7 @@ class CostTerms:
         """Return the terms of feature rows.
 
         Args:
-            rows: Features, [..., F]; of the precision that the result is to have (the core reckons in float64).
+            rows: Features, [..., F]; the core reckons in float64.
             arrays: The library that `rows` is an array of, such as `numpy` or `torch`.
 
         Returns:

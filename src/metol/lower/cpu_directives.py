@@ -15,6 +15,9 @@ from metol.pipeline import PipelineDag
 
 __all__ = ["cpu_directives"]
 
+# Tails that leave a condition on every iteration, or on every lane.
+_GUARDS = frozenset({Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS})
+
 
 def cpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest.
@@ -166,11 +169,12 @@ class _StageLoops:
                 factors.append((dim.pure_dim, prod(piece.trips for piece in pieces[1:])))
         return factors
 
-    def _version(
-        self, tails: TailRule, *, branch: tuple[int, ...] = (), is_plain: bool = False
-    ) -> list[Directive]:
+    def _version(self, tails: TailRule, *, branch: tuple[int, ...] = (), is_plain: bool = False) -> list[Directive]:
         """The directives of the Stage, or of one of its specializations; a plain version unrolls nothing."""
         calls = self._splits(tails, is_large=bool(branch))
+        # Each lane of a guarded gather is a branch of its own: unrolled, that takes LLVM minutes.
+        is_guarded = any(_GUARDS.intersection(args) for _, args in calls)
+        is_unrolled = not is_plain and (tails.reads_densely(self.stage) or not is_guarded)
         parallel = self._parallel()
         if self.fused is not None:
             # From the innermost pair outwards, each time under the name of the whole.
@@ -187,7 +191,7 @@ class _StageLoops:
             is_vector = self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1]
             if is_vector and self.nest.vector_width > 1:
                 calls.append((Call.VECTORIZE, (piece.loop,)))
-            elif not is_plain:
+            elif is_unrolled:
                 calls.append((Call.UNROLL, (piece.loop,)))
         if parallel:
             calls.append((Call.PARALLEL, (self.fused or parallel[0].loop,)))

@@ -1,7 +1,7 @@
 """Which tail strategy a split gets, so that the result is right at every output size and fast at the estimated one.
 
-Only the first split of a loop can leave a remainder; the factors of those inside divide. Where a remainder is
-guarded, everything computed inside has a size that is known at run time only; where it is not, loops have constant extents.
+Only the first split of a loop can leave a remainder; the factors of those inside divide. Where a remainder is guarded,
+everything computed inside has a size that is known at run time only; where it is not, loops have constant extents.
 """
 
 from collections.abc import Sequence
@@ -32,14 +32,8 @@ class TailRule:
             for stage, nest in zip(dag.funcs[s.func].stages, s.stages, strict=False)
         }
         self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
-        self.hosts = {
-            s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT
-        }
-        readers = {
-            stage.func
-            for stage in dag.stages
-            if stage.func not in self.inlined and self._reads_input(stage)
-        }
+        self.hosts = {s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT}
+        readers = {stage.func for stage in dag.stages if stage.func not in self.inlined and self._reads_input(stage)}
         self.encloses_reader = set(readers)
         for reader in readers:
             while reader in self.hosts:
@@ -51,9 +45,7 @@ class TailRule:
         func = self.dag.funcs[stage.func]
         return func.is_output and len(func.stages) == 1 and not self._indexes_by_value(stage)
 
-    def first_split(
-        self, stage: _core.Stage, loop: int, *, is_tile: bool, is_only: bool, is_large: bool
-    ) -> Tail:
+    def first_split(self, stage: _core.Stage, loop: int, *, is_tile: bool, is_only: bool, is_large: bool) -> Tail:
         """The tail of the split that can leave a remainder.
 
         Args:
@@ -68,10 +60,7 @@ class TailRule:
             return Tail.SHIFT_INWARDS
         is_sliding = stage.loops[loop].pure_dim == self.slide_dims.get(stage.func, -1)
         is_guarded = (
-            func.is_output
-            or len(func.stages) > 1
-            or stage.loops[loop].is_reduction
-            or self._indexes_by_value(stage)
+            func.is_output or len(func.stages) > 1 or stage.loops[loop].is_reduction or self._indexes_by_value(stage)
         )
         if is_guarded:
             return Tail.GUARD_WITH_IF

@@ -107,7 +107,7 @@ def _estimated_region(estimates: Any, role: str, name: str) -> _Region:
     for d, (low, extent) in enumerate(bounds):
         if low is None or extent is None:
             raise MissingEstimateError(
-                f"The {role} `{name}` has no estimate in dimension {d}, so its size is unknown; call set_estimate."
+                f"The {role} `{name.split('$')[0]}` has no estimate in dimension {d}, so its size is unknown; call set_estimate."
             )
     return _Region(tuple(int(low or 0) for low, _ in bounds), tuple(int(extent or 0) for _, extent in bounds))
 

@@ -36,9 +36,9 @@ struct Decision {
     int8_t is_sliding = 0;  // At: store in the body just outside, so that a window slides
     int8_t vector_loop = -1;
     int16_t vector_width = 1;
-    int8_t reduction = 0;  // Inner: a ReductionPlace
+    int8_t reduction = 0;                    // Inner: a ReductionPlace
     std::array<int32_t, kMaxLoops> trips{};  // At: inner trips; Inner: the tile in points; Parallel: tasks a loop
-    bool operator==(const Decision &) const = default;
+    bool operator==(const Decision&) const = default;
 };
 
 // Where the reduction loops of an update Stage run (Adams et al. 2019, §3.3: innermost, or unrolled).
@@ -51,22 +51,22 @@ enum class ReductionPlace : int8_t {
 // Why a candidate is not a state. Counted by Space::pruned_counts.
 enum class Pruned : uint8_t {
     None,
-    NotInlinable,           // has updates, is an output, is extern
-    RecomputesTooMuch,      // a value computed more than ten times (Adams et al. 2019, §3.2)
-    NothingToSlide,         // no overlap between iterations, or more than one dimension moves
-    SlidesOverManyLoops,    // the loops between storage and computation are not single-dimensional (§3.2)
-    SplitsSlidingLoop,      // a window already slides over the loop to be split
-    StorageOutsideParallel, // a parallel loop between storage and computation is a race
-    DegenerateSplit,        // leaves an outer or inner loop of one iteration: another candidate is the same
-    TooFewTasks,            // fewer parallel tasks than cores (§3.2)
-    TooManyTasks,           // more than 16 tasks a core (§3.2)
-    NestTooDeep,            // hosts within hosts, or Funcs in one sub-nest, past what Halide compiles in seconds
-    TileTooLarge,           // more than 16 vectors unrolled (§3.3)
-    Restricted,             // switched off by Space::restrict
-    InvalidDecision,        // replayed on a pipeline that it does not fit
+    NotInlinable,            // has updates, is an output, is extern
+    RecomputesTooMuch,       // a value computed more than ten times (Adams et al. 2019, §3.2)
+    NothingToSlide,          // no overlap between iterations, or more than one dimension moves
+    SlidesOverManyLoops,     // the loops between storage and computation are not single-dimensional (§3.2)
+    SplitsSlidingLoop,       // a window already slides over the loop to be split
+    StorageOutsideParallel,  // a parallel loop between storage and computation is a race
+    DegenerateSplit,         // leaves an outer or inner loop of one iteration: another candidate is the same
+    TooFewTasks,             // fewer parallel tasks than cores (§3.2)
+    TooManyTasks,            // more than 16 tasks a core (§3.2)
+    NestTooDeep,             // hosts within hosts, or Funcs in one sub-nest, past what Halide compiles in seconds
+    TileTooLarge,            // more than 16 vectors unrolled (§3.3)
+    Restricted,              // switched off by Space::restrict
+    InvalidDecision,         // replayed on a pipeline that it does not fit
     Count,
 };
 
-const char *pruned_name(Pruned reason);
+const char* pruned_name(Pruned reason);
 
 }  // namespace metol

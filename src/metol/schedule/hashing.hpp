@@ -13,6 +13,8 @@ inline uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-inline uint64_t combine(uint64_t seed, uint64_t value) { return mix(seed ^ mix(value)); }
+inline uint64_t combine(uint64_t seed, uint64_t value) {
+    return mix(seed ^ mix(value));
+}
 
 }  // namespace metol

@@ -10,23 +10,23 @@ namespace metol {
 
 namespace {
 
-uint64_t hash_site(uint64_t seed, const Site &site) {
+uint64_t hash_site(uint64_t seed, const Site& site) {
     const auto packed = (static_cast<uint64_t>(static_cast<uint16_t>(site.stage)) << 16) |
                         (static_cast<uint64_t>(static_cast<uint8_t>(site.level)) << 8) |
                         static_cast<uint64_t>(static_cast<uint8_t>(site.loops));
     return combine(seed, packed);
 }
 
-uint64_t hash_schedule(const FuncSchedule &schedule) {
+uint64_t hash_schedule(const FuncSchedule& schedule) {
     uint64_t hash = combine(static_cast<uint64_t>(schedule.func), static_cast<uint64_t>(schedule.placement));
     hash = hash_site(hash, schedule.compute);
     hash = hash_site(hash, schedule.store);
     hash = combine(hash, static_cast<uint64_t>(schedule.innermost_dim + 1));
     hash = combine(hash, static_cast<uint64_t>(schedule.slide_dim + 1));
-    for (const StageNest &nest : schedule.stages) {
+    for (const StageNest& nest : schedule.stages) {
         hash = combine(hash, (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
                                  (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U));
-        for (const Trips &trips : nest.levels) {
+        for (const Trips& trips : nest.levels) {
             for (int32_t count : trips) {
                 hash = combine(hash, static_cast<uint64_t>(count));
             }
@@ -40,15 +40,15 @@ uint64_t hash_schedule(const FuncSchedule &schedule) {
 struct Pool::Shard {
     mutable std::mutex mutex;
     std::deque<FuncSchedule> values;  // a deque never moves its elements
-    std::unordered_multimap<uint64_t, const FuncSchedule *> by_hash;
+    std::unordered_multimap<uint64_t, const FuncSchedule*> by_hash;
 };
 
 Pool::Pool() : shards_(std::make_unique<std::array<Shard, kShards>>()) {}
 Pool::~Pool() = default;
 
-const FuncSchedule *Pool::intern(FuncSchedule schedule) {
+const FuncSchedule* Pool::intern(FuncSchedule schedule) {
     schedule.hash = hash_schedule(schedule);
-    Shard &shard = (*shards_)[schedule.hash % kShards];
+    Shard& shard = (*shards_)[schedule.hash % kShards];
     const std::lock_guard lock(shard.mutex);
     const auto [first, last] = shard.by_hash.equal_range(schedule.hash);
     for (auto it = first; it != last; ++it) {
@@ -64,38 +64,53 @@ const FuncSchedule *Pool::intern(FuncSchedule schedule) {
 
 size_t Pool::size() const {
     size_t total = 0;
-    for (const Shard &shard : *shards_) {
+    for (const Shard& shard : *shards_) {
         const std::lock_guard lock(shard.mutex);
         total += shard.values.size();
     }
     return total;
 }
 
-uint64_t identity_hash(const LoopNest &nest) {
+uint64_t identity_hash(const LoopNest& nest) {
     uint64_t hash = mix(static_cast<uint64_t>(nest.decisions_made));
-    for (const FuncSchedule *schedule : nest.funcs) {
+    for (const FuncSchedule* schedule : nest.funcs) {
         hash = combine(hash, schedule->hash);
     }
     return hash;
 }
 
-const char *pruned_name(Pruned reason) {
+const char* pruned_name(Pruned reason) {
     switch (reason) {
-        case Pruned::None: return "none";
-        case Pruned::NotInlinable: return "not_inlinable";
-        case Pruned::RecomputesTooMuch: return "recomputes_too_much";
-        case Pruned::NothingToSlide: return "nothing_to_slide";
-        case Pruned::SlidesOverManyLoops: return "slides_over_many_loops";
-        case Pruned::SplitsSlidingLoop: return "splits_sliding_loop";
-        case Pruned::StorageOutsideParallel: return "storage_outside_parallel";
-        case Pruned::DegenerateSplit: return "degenerate_split";
-        case Pruned::TooFewTasks: return "too_few_tasks";
-        case Pruned::TooManyTasks: return "too_many_tasks";
-        case Pruned::NestTooDeep: return "nest_too_deep";
-        case Pruned::TileTooLarge: return "tile_too_large";
-        case Pruned::Restricted: return "restricted";
-        case Pruned::InvalidDecision: return "invalid_decision";
-        case Pruned::Count: break;
+        case Pruned::None:
+            return "none";
+        case Pruned::NotInlinable:
+            return "not_inlinable";
+        case Pruned::RecomputesTooMuch:
+            return "recomputes_too_much";
+        case Pruned::NothingToSlide:
+            return "nothing_to_slide";
+        case Pruned::SlidesOverManyLoops:
+            return "slides_over_many_loops";
+        case Pruned::SplitsSlidingLoop:
+            return "splits_sliding_loop";
+        case Pruned::StorageOutsideParallel:
+            return "storage_outside_parallel";
+        case Pruned::DegenerateSplit:
+            return "degenerate_split";
+        case Pruned::TooFewTasks:
+            return "too_few_tasks";
+        case Pruned::TooManyTasks:
+            return "too_many_tasks";
+        case Pruned::NestTooDeep:
+            return "nest_too_deep";
+        case Pruned::TileTooLarge:
+            return "tile_too_large";
+        case Pruned::Restricted:
+            return "restricted";
+        case Pruned::InvalidDecision:
+            return "invalid_decision";
+        case Pruned::Count:
+            break;
     }
     return "unknown";
 }

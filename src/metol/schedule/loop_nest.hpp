@@ -25,7 +25,7 @@ struct Site {
     int8_t level = -1;
     int8_t loops = kAllLoops;
     bool is_root() const { return stage < 0; }
-    bool operator==(const Site &) const = default;
+    bool operator==(const Site&) const = default;
 };
 
 // One level of the tiling of a Stage: a loop over each of its dimensions, many of them of extent 1.
@@ -45,7 +45,7 @@ struct StageNest {
     int8_t vector_loop = -1;  // -1: scalar code
     int16_t vector_width = 1;
     bool is_parallel = false;  // levels.front() is spread over threads
-    bool operator==(const StageNest &) const = default;
+    bool operator==(const StageNest&) const = default;
     int inner_level() const { return static_cast<int>(levels.size()) - 1; }
 };
 
@@ -53,13 +53,13 @@ struct FuncSchedule {
     int16_t func = -1;
     Placement placement = Placement::Unscheduled;
     Site compute;
-    Site store;              // equal to `compute`, or the body just outside the one loop that a window slides over
-    int8_t slide_dim = -1;   // the dimension of this Func that slides, -1 without sliding
-    int32_t slide_step = 0;  // points by which the region moves an iteration
+    Site store;                // equal to `compute`, or the body just outside the one loop that a window slides over
+    int8_t slide_dim = -1;     // the dimension of this Func that slides, -1 without sliding
+    int32_t slide_step = 0;    // points by which the region moves an iteration
     int8_t innermost_dim = 0;  // the dimension that is innermost in storage
     std::vector<StageNest> stages;  // [stages of the Func]; empty for Unscheduled and Inline
     uint64_t hash = 0;
-    bool operator==(const FuncSchedule &) const = default;
+    bool operator==(const FuncSchedule&) const = default;
     bool is_computed() const { return placement == Placement::Root || placement == Placement::At; }
 };
 
@@ -71,11 +71,11 @@ struct PathNode {
 
 // A state: one FuncSchedule a Func (Pool-owned, never null) and how many decisions have been made.
 struct LoopNest {
-    std::vector<const FuncSchedule *> funcs;
+    std::vector<const FuncSchedule*> funcs;
     int32_t decisions_made = 0;
     std::shared_ptr<const PathNode> path;
 
-    const FuncSchedule &operator[](int func) const { return *funcs[static_cast<size_t>(func)]; }
+    const FuncSchedule& operator[](int func) const { return *funcs[static_cast<size_t>(func)]; }
 };
 
 // Owns every FuncSchedule of a Space and gives equal ones the same address. Thread-safe.
@@ -83,10 +83,10 @@ class Pool {
   public:
     Pool();
     ~Pool();
-    Pool(const Pool &) = delete;
-    Pool &operator=(const Pool &) = delete;
+    Pool(const Pool&) = delete;
+    Pool& operator=(const Pool&) = delete;
 
-    const FuncSchedule *intern(FuncSchedule schedule);
+    const FuncSchedule* intern(FuncSchedule schedule);
     size_t size() const;
 
   private:
@@ -96,6 +96,6 @@ class Pool {
 };
 
 // Equal only for equal loop nests, up to 64-bit collisions.
-uint64_t identity_hash(const LoopNest &nest);
+uint64_t identity_hash(const LoopNest& nest);
 
 }  // namespace metol

@@ -6,25 +6,26 @@ namespace metol {
 
 namespace {
 
-bool is_identity_bound(const BoundExpr &bound, int dim, bool is_max) {
+bool is_identity_bound(const BoundExpr& bound, int dim, bool is_max) {
     return bound.is_affine() && bound.constant == 0 && bound.terms.size() == 1 && bound.terms[0].loop == dim &&
            bound.terms[0].is_max == is_max && bound.terms[0].coefficient == 1;
 }
 
-bool computes_what_is_required(const Func &func) {
+bool computes_what_is_required(const Func& func) {
     for (size_t d = 0; d < func.computed.size(); d++) {
         const int dim = static_cast<int>(d);
-        if (!is_identity_bound(func.computed[d].min, dim, false) || !is_identity_bound(func.computed[d].max, dim, true)) {
+        if (!is_identity_bound(func.computed[d].min, dim, false) ||
+            !is_identity_bound(func.computed[d].max, dim, true)) {
             return false;
         }
     }
     return true;
 }
 
-int64_t points_at_root(const Func &func, const Stage &stage) {
+int64_t points_at_root(const Func& func, const Stage& stage) {
     int64_t points = 1;
-    for (const LoopDim &loop : stage.loops) {
-        const BoundPair &bounds = loop.is_reduction ? loop.bounds : func.computed[static_cast<size_t>(loop.pure_dim)];
+    for (const LoopDim& loop : stage.loops) {
+        const BoundPair& bounds = loop.is_reduction ? loop.bounds : func.computed[static_cast<size_t>(loop.pure_dim)];
         points *= std::max<int64_t>(1, evaluate(bounds, func.root_region).extent());
     }
     return points;
@@ -40,7 +41,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
     has_identity_computed.resize(count);
     minimum_points.resize(dag->stages.size());
     for (size_t s = 0; s < dag->stages.size(); s++) {
-        const Stage &stage = dag->stages[s];
+        const Stage& stage = dag->stages[s];
         for (size_t e = 0; e < stage.edges.size(); e++) {
             consumers[static_cast<size_t>(stage.edges[e].producer)].push_back(
                 {static_cast<int16_t>(s), static_cast<int16_t>(e)});
@@ -48,25 +49,25 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
         minimum_points[s] = points_at_root(dag->funcs[static_cast<size_t>(stage.func)], stage);
     }
     for (size_t f = count; f-- > 0;) {
-        const Func &func = dag->funcs[f];
+        const Func& func = dag->funcs[f];
         has_identity_computed[f] = computes_what_is_required(func);
         if (func.is_input || func.stages.empty()) {
             continue;
         }
-        const Stage &pure = dag->stages[static_cast<size_t>(func.stages[0])];
+        const Stage& pure = dag->stages[static_cast<size_t>(func.stages[0])];
         bool is_read_by_extern = false;
-        for (const Consumer &consumer : consumers[f]) {
+        for (const Consumer& consumer : consumers[f]) {
             is_read_by_extern = is_read_by_extern || dag->stages[static_cast<size_t>(consumer.stage)].is_extern;
         }
-        is_inlinable[f] = func.stages.size() == 1 && !func.is_output && !func.is_extern && !pure.is_undef &&
-                          !is_read_by_extern;
+        is_inlinable[f] =
+            func.stages.size() == 1 && !func.is_output && !func.is_extern && !pure.is_undef && !is_read_by_extern;
         must_inline[f] = is_inlinable[f] && pure.is_identity;
         order.push_back(static_cast<int32_t>(f));
     }
 }
 
 std::vector<int> PipelineIndex::nest_order(int stage_id, int vector_loop) const {
-    const Stage &stage_ = stage(stage_id);
+    const Stage& stage_ = stage(stage_id);
     std::vector<int> order_;
     for (int loop = static_cast<int>(stage_.loops.size()) - 1; loop >= 0; loop--) {
         if (!stage_.loops[static_cast<size_t>(loop)].is_reduction && loop != vector_loop) {

@@ -26,8 +26,8 @@ struct PipelineIndex {
     std::vector<uint8_t> has_identity_computed;    // [Funcs] the region computed is the region required
     std::vector<int64_t> minimum_points;           // [Stages] points that must be computed once, at root
 
-    const Func &func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
-    const Stage &stage(int id) const { return dag->stages[static_cast<size_t>(id)]; }
+    const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
+    const Stage& stage(int id) const { return dag->stages[static_cast<size_t>(id)]; }
     int func_count() const { return static_cast<int>(dag->funcs.size()); }
     int stage_count() const { return static_cast<int>(dag->stages.size()); }
     // Loops of a Stage from outermost to innermost, as its levels nest them, with `vector_loop` innermost of the pure.

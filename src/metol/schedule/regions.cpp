@@ -8,12 +8,12 @@ namespace metol {
 
 namespace {
 
-uint64_t key_of(int func, const Site &site) {
+uint64_t key_of(int func, const Site& site) {
     return (static_cast<uint64_t>(func) << 32) | (static_cast<uint64_t>(static_cast<uint16_t>(site.stage)) << 16) |
            (static_cast<uint64_t>(static_cast<uint8_t>(site.level)) << 8) | static_cast<uint8_t>(site.loops);
 }
 
-std::span<const Interval> span_of(const Box &box) {
+std::span<const Interval> span_of(const Box& box) {
     return {box.intervals.data(), static_cast<size_t>(box.dimensions)};
 }
 
@@ -30,7 +30,7 @@ int64_t Box::points() const {
     return product;
 }
 
-void Box::include(const Box &other) {
+void Box::include(const Box& other) {
     if (other.is_empty) {
         return;
     }
@@ -44,7 +44,7 @@ void Box::include(const Box &other) {
     }
 }
 
-Box read_box(const Edge &edge, const Box &loops) {
+Box read_box(const Edge& edge, const Box& loops) {
     Box box;
     box.dimensions = static_cast<int8_t>(edge.bounds.size());
     box.is_empty = loops.is_empty;
@@ -54,11 +54,11 @@ Box read_box(const Edge &edge, const Box &loops) {
     return box;
 }
 
-bool Regions::is_inside(int func, const Site &site) const {
+bool Regions::is_inside(int func, const Site& site) const {
     if (site.is_root()) {
         return true;
     }
-    const FuncSchedule *schedule = &nest_[func];
+    const FuncSchedule* schedule = &nest_[func];
     while (schedule->placement == Placement::At) {
         if (schedule->compute.stage == site.stage) {
             return schedule->compute.level >= site.level;
@@ -68,21 +68,21 @@ bool Regions::is_inside(int func, const Site &site) const {
     return false;
 }
 
-const Box &Regions::required(int func, const Site &site) {
+const Box& Regions::required(int func, const Site& site) {
     const uint64_t key = key_of(func, site);
     if (const auto found = required_.find(key); found != required_.end()) {
         return *found->second;
     }
     Box hull;
-    const Func &producer = index_.func(func);
+    const Func& producer = index_.func(func);
     if (site.is_root()) {
         hull.dimensions = static_cast<int8_t>(producer.dimensions());
         hull.is_empty = false;
         std::copy(producer.root_region.begin(), producer.root_region.end(), hull.intervals.begin());
     } else {
-        for (const Consumer &consumer : index_.consumers[static_cast<size_t>(func)]) {
-            const Stage &stage = index_.stage(consumer.stage);
-            const FuncSchedule &schedule = nest_[stage.func];
+        for (const Consumer& consumer : index_.consumers[static_cast<size_t>(func)]) {
+            const Stage& stage = index_.stage(consumer.stage);
+            const FuncSchedule& schedule = nest_[stage.func];
             const bool is_read_here = schedule.placement == Placement::Inline || consumer.stage == site.stage ||
                                       (schedule.is_computed() && is_inside(stage.func, site));
             if (is_read_here) {
@@ -96,8 +96,8 @@ const Box &Regions::required(int func, const Site &site) {
     return *(required_[key] = &boxes_.back());
 }
 
-const Box &Regions::computed(int func, const Site &site) {
-    const Box &needed = required(func, site);
+const Box& Regions::computed(int func, const Site& site) {
+    const Box& needed = required(func, site);
     if (index_.has_identity_computed[static_cast<size_t>(func)] || needed.is_empty) {
         return needed;
     }
@@ -106,7 +106,7 @@ const Box &Regions::computed(int func, const Site &site) {
         return *found->second;
     }
     Box box = needed;
-    const Func &producer = index_.func(func);
+    const Func& producer = index_.func(func);
     for (size_t d = 0; d < producer.computed.size(); d++) {
         box.intervals[d] = evaluate(producer.computed[d], span_of(needed));
     }
@@ -114,38 +114,38 @@ const Box &Regions::computed(int func, const Site &site) {
     return *(computed_[key] = &boxes_.back());
 }
 
-const Box &Regions::production(int func) {
+const Box& Regions::production(int func) {
     if (const auto found = production_.find(func); found != production_.end()) {
         return *found->second;
     }
-    const FuncSchedule &schedule = nest_[func];
+    const FuncSchedule& schedule = nest_[func];
     Box box = computed(func, schedule.compute);
     if (schedule.slide_dim >= 0 && !box.is_empty) {
-        Interval &slid = box[schedule.slide_dim];
+        Interval& slid = box[schedule.slide_dim];
         slid.min = std::max(slid.min, slid.max - schedule.slide_step + 1);
     }
     boxes_.push_back(box);
     return *(production_[func] = &boxes_.back());
 }
 
-Box Regions::loops_of(int stage_id, const Box &required_box, const Box &computed_box) const {
-    const Stage &stage = index_.stage(stage_id);
+Box Regions::loops_of(int stage_id, const Box& required_box, const Box& computed_box) const {
+    const Stage& stage = index_.stage(stage_id);
     Box box;
     box.dimensions = static_cast<int8_t>(stage.loops.size());
     box.is_empty = required_box.is_empty;
     for (size_t i = 0; i < stage.loops.size() && !box.is_empty; i++) {
-        const LoopDim &loop = stage.loops[i];
+        const LoopDim& loop = stage.loops[i];
         box.intervals[i] =
             loop.is_reduction ? evaluate(loop.bounds, span_of(required_box)) : computed_box[loop.pure_dim];
     }
     return box;
 }
 
-void Regions::narrow(int stage_id, const Site &site, Box &box) const {
+void Regions::narrow(int stage_id, const Site& site, Box& box) const {
     const int func = index_.stage(stage_id).func;
-    const auto &stages = index_.func(func).stages;
+    const auto& stages = index_.func(func).stages;
     const size_t position = static_cast<size_t>(std::find(stages.begin(), stages.end(), stage_id) - stages.begin());
-    const StageNest &nest = nest_[func].stages[position];
+    const StageNest& nest = nest_[func].stages[position];
     std::array<int64_t, kMaxLoops> sizes;
     sizes.fill(1);
     for (int level = site.level + 1; level <= nest.inner_level(); level++) {
@@ -171,11 +171,11 @@ void Regions::narrow(int stage_id, const Site &site, Box &box) const {
     }
 }
 
-Box Regions::loops(int stage_id, const Site &site) {
+Box Regions::loops(int stage_id, const Site& site) {
     const int func = index_.stage(stage_id).func;
-    const FuncSchedule &schedule = nest_[func];
+    const FuncSchedule& schedule = nest_[func];
     if (schedule.placement == Placement::Inline || schedule.placement == Placement::Unscheduled) {
-        const Box &box = required(func, site);
+        const Box& box = required(func, site);
         return loops_of(stage_id, box, box);
     }
     if (site.stage == stage_id) {
@@ -189,12 +189,12 @@ Box Regions::loops(int stage_id, const Site &site) {
     return loops_of(stage_id, required(func, site), computed(func, site));
 }
 
-int64_t Regions::iterations(const Site &site) {
+int64_t Regions::iterations(const Site& site) {
     if (site.is_root()) {
         return 1;
     }
     const int func = index_.stage(site.stage).func;
-    const FuncSchedule &schedule = nest_[func];
+    const FuncSchedule& schedule = nest_[func];
     int64_t count = iterations(schedule.compute);
     const Box whole = loops_of(site.stage, required(func, schedule.compute), production(func));
     Box part = whole;
@@ -208,10 +208,10 @@ int64_t Regions::iterations(const Site &site) {
 
 std::vector<Site> Regions::chain(int stage_id) const {
     const int func = index_.stage(stage_id).func;
-    const FuncSchedule &schedule = nest_[func];
+    const FuncSchedule& schedule = nest_[func];
     std::vector<Site> sites;
     if (schedule.placement == Placement::At) {
-        for (const Site &site : chain(schedule.compute.stage)) {
+        for (const Site& site : chain(schedule.compute.stage)) {
             if (site.stage == schedule.compute.stage && site.level > schedule.compute.level) {
                 break;
             }
@@ -220,12 +220,12 @@ std::vector<Site> Regions::chain(int stage_id) const {
     } else {
         sites.push_back(Site{});
     }
-    const auto &stages = index_.func(func).stages;
+    const auto& stages = index_.func(func).stages;
     const size_t position = static_cast<size_t>(std::find(stages.begin(), stages.end(), stage_id) - stages.begin());
-    const StageNest &nest = schedule.stages[position];
+    const StageNest& nest = schedule.stages[position];
     const std::vector<int> order = index_.nest_order(stage_id, nest.vector_loop);
     for (int level = 0; level < nest.inner_level(); level++) {
-        const Trips &trips = nest.levels[static_cast<size_t>(level)];
+        const Trips& trips = nest.levels[static_cast<size_t>(level)];
         int last = -1;
         for (int i = 0; i < static_cast<int>(order.size()); i++) {
             last = trips[static_cast<size_t>(order[static_cast<size_t>(i)])] > 1 ? i : last;

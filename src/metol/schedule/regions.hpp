@@ -17,45 +17,45 @@ struct Box {
     bool is_empty = true;
     std::array<Interval, kMaxLoops> intervals;
 
-    const Interval &operator[](int d) const { return intervals[static_cast<size_t>(d)]; }
-    Interval &operator[](int d) { return intervals[static_cast<size_t>(d)]; }
+    const Interval& operator[](int d) const { return intervals[static_cast<size_t>(d)]; }
+    Interval& operator[](int d) { return intervals[static_cast<size_t>(d)]; }
     int64_t points() const;
-    void include(const Box &other);
+    void include(const Box& other);
 };
 
 class Regions {
   public:
-    Regions(const PipelineIndex &index, const LoopNest &nest) : index_(index), nest_(nest) {}
+    Regions(const PipelineIndex& index, const LoopNest& nest) : index_(index), nest_(nest) {}
 
     // Region of `func` that the Stages inside `site` read in one iteration of it; empty where none does.
-    const Box &required(int func, const Site &site);
+    const Box& required(int func, const Site& site);
     // The same, with what its update definitions need besides (Func::computed).
-    const Box &computed(int func, const Site &site);
+    const Box& computed(int func, const Site& site);
     // What one production of `func` computes: at its compute site, less what slides in from the last iteration.
-    const Box &production(int func);
+    const Box& production(int func);
     // The loops of a Stage in one iteration of a site that is one of its own levels, encloses it, or is its
     // compute site.
-    Box loops(int stage, const Site &site);
+    Box loops(int stage, const Site& site);
     // Iterations of `site` in a run of the whole pipeline (1 for the root).
-    int64_t iterations(const Site &site);
+    int64_t iterations(const Site& site);
     // Is `func`, which is computed, inside an iteration of `site`?
-    bool is_inside(int func, const Site &site) const;
+    bool is_inside(int func, const Site& site) const;
     // From the root to the innermost tile's body, every loop (not only every level) that encloses a Stage.
     std::vector<Site> chain(int stage) const;
 
   private:
-    Box loops_of(int stage, const Box &required_box, const Box &computed_box) const;
-    void narrow(int stage, const Site &site, Box &box) const;
+    Box loops_of(int stage, const Box& required_box, const Box& computed_box) const;
+    void narrow(int stage, const Site& site, Box& box) const;
 
-    const PipelineIndex &index_;
-    const LoopNest &nest_;
+    const PipelineIndex& index_;
+    const LoopNest& nest_;
     std::deque<Box> boxes_;
-    std::unordered_map<uint64_t, const Box *> required_;
-    std::unordered_map<uint64_t, const Box *> computed_;
-    std::unordered_map<int, const Box *> production_;
+    std::unordered_map<uint64_t, const Box*> required_;
+    std::unordered_map<uint64_t, const Box*> computed_;
+    std::unordered_map<int, const Box*> production_;
 };
 
 // The region of the producer that `edge` reads while the consumer's loops cover `loops`.
-Box read_box(const Edge &edge, const Box &loops);
+Box read_box(const Edge& edge, const Box& loops);
 
 }  // namespace metol

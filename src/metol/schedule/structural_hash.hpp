@@ -12,6 +12,6 @@
 
 namespace metol {
 
-uint64_t structural_hash(const PipelineIndex &index, const LoopNest &nest, int depth);
+uint64_t structural_hash(const PipelineIndex& index, const LoopNest& nest, int depth);
 
 }  // namespace metol

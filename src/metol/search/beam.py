@@ -16,8 +16,8 @@ from metol.search.strategy import Budget, SearchResult
 
 __all__ = ["BeamSearch"]
 
-# A pass over a beam of a quarter of the width goes first: costs of unfinished loop nests are optimistic, and now and then a
-# narrow beam ends better than a wide one, which is full of states that put off what they will have to pay.
+# A pass over a beam of a quarter of the width goes first: costs of unfinished loop nests are optimistic, and now and
+# then a narrow beam ends better than a wide one, which is full of states that put off what they will have to pay.
 _SCOUT_SHARE = 4
 # States whose ancestors are permitted in the next pass ("the top few", Adams et al. 2019, §3.2).
 _TOP_FEW = 4

@@ -19,12 +19,13 @@ struct States {
     std::vector<metol::State> values;
 };
 
-py::tuple encode(const metol::Decision &decision) {
+py::tuple encode(const metol::Decision& decision) {
     py::list numbers;
-    for (int value : {static_cast<int>(decision.kind), static_cast<int>(decision.func), static_cast<int>(decision.stage),
-                      static_cast<int>(decision.level), static_cast<int>(decision.is_split),
-                      static_cast<int>(decision.is_sliding), static_cast<int>(decision.vector_loop),
-                      static_cast<int>(decision.vector_width), static_cast<int>(decision.reduction)}) {
+    for (int value :
+         {static_cast<int>(decision.kind), static_cast<int>(decision.func), static_cast<int>(decision.stage),
+          static_cast<int>(decision.level), static_cast<int>(decision.is_split), static_cast<int>(decision.is_sliding),
+          static_cast<int>(decision.vector_loop), static_cast<int>(decision.vector_width),
+          static_cast<int>(decision.reduction)}) {
         numbers.append(value);
     }
     for (int32_t trips : decision.trips) {
@@ -35,7 +36,7 @@ py::tuple encode(const metol::Decision &decision) {
 
 constexpr size_t kEncodedHead = 9;
 
-metol::Decision decode(const std::vector<int> &numbers) {
+metol::Decision decode(const std::vector<int>& numbers) {
     if (numbers.size() != kEncodedHead + metol::kMaxLoops) {
         throw py::value_error("a decision is " + std::to_string(kEncodedHead + metol::kMaxLoops) + " integers, not " +
                               std::to_string(numbers.size()));
@@ -55,26 +56,26 @@ metol::Decision decode(const std::vector<int> &numbers) {
 }
 
 template <typename T>
-py::array_t<T> to_array(const std::vector<T> &values) {
+py::array_t<T> to_array(const std::vector<T>& values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
 py::dict table_of(std::span<const metol::FeatureColumn> columns) {
     py::dict table;
-    for (const metol::FeatureColumn &column : columns) {
+    for (const metol::FeatureColumn& column : columns) {
         table[column.name] = py::make_tuple(column.unit, column.meaning);
     }
     return table;
 }
 
-const metol::LoopNest &only(const States &states) {
+const metol::LoopNest& only(const States& states) {
     if (states.values.size() != 1) {
         throw py::value_error("this call takes one state, not a batch of " + std::to_string(states.values.size()));
     }
     return *states.values.front();
 }
 
-void bind_loop_nest(py::module_ &m) {
+void bind_loop_nest(py::module_& m) {
     py::enum_<metol::Placement>(m, "Placement", "Where a Func is computed.")
         .value("UNSCHEDULED", metol::Placement::Unscheduled)
         .value("INLINE", metol::Placement::Inline)
@@ -99,23 +100,27 @@ void bind_loop_nest(py::module_ &m) {
         .def_readonly("stages", &metol::FuncSchedule::stages);
 }
 
-void bind_options(py::module_ &m) {
+void bind_options(py::module_& m) {
     py::class_<metol::CpuParameters>(m, "CpuParameters", "What the core needs to know of a CPU.")
         .def(py::init<>())
 #define METOL_FIELD(name) .def_readwrite(#name, &metol::CpuParameters::name)
-        METOL_FIELD(cores) METOL_FIELD(vector_bytes) METOL_FIELD(cache_line_bytes) METOL_FIELD(l1_bytes)
-        METOL_FIELD(l2_bytes) METOL_FIELD(l3_bytes) METOL_FIELD(seconds_per_byte_into_l1)
-        METOL_FIELD(seconds_per_byte_into_l2) METOL_FIELD(seconds_per_byte_into_l3)
-        METOL_FIELD(seconds_per_byte_into_l3_all_cores) METOL_FIELD(seconds_per_vector_load)
-        METOL_FIELD(seconds_per_vector_store) METOL_FIELD(seconds_per_scalar_load)
-        METOL_FIELD(seconds_per_gathered_element) METOL_FIELD(seconds_per_loop_iteration)
-        METOL_FIELD(seconds_per_outer_iteration)
-        METOL_FIELD(seconds_per_production) METOL_FIELD(seconds_per_parallel_launch) METOL_FIELD(seconds_per_task)
-        METOL_FIELD(seconds_per_allocation) METOL_FIELD(seconds_per_fault_byte)
-        METOL_FIELD(seconds_per_fault_byte_all_cores) METOL_FIELD(seconds_per_byte_to_memory)
-        METOL_FIELD(seconds_per_byte_to_memory_all_cores) METOL_FIELD(seconds_per_segment)
-        METOL_FIELD(fault_threshold_bytes) METOL_FIELD(vector_registers) METOL_FIELD(vector_point_seconds)
-        METOL_FIELD(scalar_point_seconds);
+            METOL_FIELD(cores) METOL_FIELD(vector_bytes) METOL_FIELD(cache_line_bytes) METOL_FIELD(l1_bytes)
+                METOL_FIELD(l2_bytes) METOL_FIELD(l3_bytes) METOL_FIELD(seconds_per_byte_into_l1)
+                    METOL_FIELD(seconds_per_byte_into_l2) METOL_FIELD(seconds_per_byte_into_l3)
+                        METOL_FIELD(seconds_per_byte_into_l3_all_cores) METOL_FIELD(seconds_per_vector_load)
+                            METOL_FIELD(seconds_per_vector_store) METOL_FIELD(seconds_per_scalar_load)
+                                METOL_FIELD(seconds_per_gathered_element) METOL_FIELD(seconds_per_loop_iteration)
+                                    METOL_FIELD(seconds_per_outer_iteration) METOL_FIELD(seconds_per_production)
+                                        METOL_FIELD(seconds_per_parallel_launch) METOL_FIELD(seconds_per_task)
+                                            METOL_FIELD(seconds_per_allocation) METOL_FIELD(seconds_per_fault_byte)
+                                                METOL_FIELD(seconds_per_fault_byte_all_cores)
+                                                    METOL_FIELD(seconds_per_byte_to_memory)
+                                                        METOL_FIELD(seconds_per_byte_to_memory_all_cores)
+                                                            METOL_FIELD(seconds_per_segment)
+                                                                METOL_FIELD(fault_threshold_bytes)
+                                                                    METOL_FIELD(vector_registers)
+                                                                        METOL_FIELD(vector_point_seconds)
+                                                                            METOL_FIELD(scalar_point_seconds);
 #undef METOL_FIELD
     py::class_<metol::SpaceOptions>(m, "SpaceOptions", "Parts of the space that can be switched off.")
         .def(py::init<>())
@@ -124,177 +129,249 @@ void bind_options(py::module_ &m) {
         .def_readwrite("allow_split", &metol::SpaceOptions::allow_split)
         .def_readwrite("allow_sliding", &metol::SpaceOptions::allow_sliding)
         .def_readwrite("allow_unroll", &metol::SpaceOptions::allow_unroll)
-        .def("freeze", [](metol::SpaceOptions &options, int func, const std::vector<std::vector<int>> &decisions) {
-            const auto f = static_cast<size_t>(func);
-            options.frozen.resize(std::max(options.frozen.size(), f + 1));
-            options.frozen[f].clear();
-            for (const std::vector<int> &numbers : decisions) {
-                options.frozen[f].push_back(decode(numbers));
-            }
-        }, py::arg("func"), py::arg("decisions"), "Fixes the decisions of a Func, encoded as `Space.path` gives them.");
-    py::class_<metol::CostModelWeights>(m, "CostModel",
+        .def(
+            "freeze",
+            [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {
+                const auto f = static_cast<size_t>(func);
+                options.frozen.resize(std::max(options.frozen.size(), f + 1));
+                options.frozen[f].clear();
+                for (const std::vector<int>& numbers : decisions) {
+                    options.frozen[f].push_back(decode(numbers));
+                }
+            },
+            py::arg("func"), py::arg("decisions"),
+            "Fixes the decisions of a Func, encoded as `Space.path` gives them.");
+    py::class_<metol::CostModelWeights>(
+        m, "CostModel",
         "Coefficients of the cost terms, [stages, terms]; analytical where there are none. `id` keys the memo.")
         .def(py::init([](uint64_t id, std::vector<double> coefficients) {
-            return metol::CostModelWeights{id, std::move(coefficients)};
-        }), py::arg("id") = 0, py::arg("coefficients") = std::vector<double>{})
+                 return metol::CostModelWeights{id, std::move(coefficients)};
+             }),
+             py::arg("id") = 0, py::arg("coefficients") = std::vector<double>{})
         .def_readonly("id", &metol::CostModelWeights::id);
 }
 
-void bind_states(py::module_ &m) {
+void bind_states(py::module_& m) {
     py::class_<States>(m, "States", "A batch of loop nests: an opaque, immutable handle.")
-        .def("__len__", [](const States &states) { return states.values.size(); })
-        .def("take", [](const States &states, const std::vector<size_t> &indices) {
-            States taken{states.space, {}};
-            for (size_t i : indices) {
-                taken.values.push_back(states.values.at(i));
-            }
-            return taken;
-        }, py::arg("indices"), "The states at these positions, as a new batch.")
-        .def("concat", [](const States &states, const States &others) {
-            States all = states;
-            all.values.insert(all.values.end(), others.values.begin(), others.values.end());
-            return all;
-        }, py::arg("others"), "This batch followed by another.")
-        .def_property_readonly("decisions_made", [](const States &states) {
-            std::vector<int32_t> made;
-            for (const metol::State &state : states.values) {
-                made.push_back(state->decisions_made);
-            }
-            return to_array(made);
-        })
-        .def("describe", [](const States &states) {
-            std::vector<metol::FuncSchedule> schedules;
-            for (const metol::FuncSchedule *schedule : only(states).funcs) {
-                schedules.push_back(*schedule);
-            }
-            return schedules;
-        }, "One FuncSchedule a Func, of a batch of one.");
+        .def("__len__", [](const States& states) { return states.values.size(); })
+        .def(
+            "take",
+            [](const States& states, const std::vector<size_t>& indices) {
+                States taken{states.space, {}};
+                for (size_t i : indices) {
+                    taken.values.push_back(states.values.at(i));
+                }
+                return taken;
+            },
+            py::arg("indices"), "The states at these positions, as a new batch.")
+        .def(
+            "concat",
+            [](const States& states, const States& others) {
+                States all = states;
+                all.values.insert(all.values.end(), others.values.begin(), others.values.end());
+                return all;
+            },
+            py::arg("others"), "This batch followed by another.")
+        .def_property_readonly("decisions_made",
+                               [](const States& states) {
+                                   std::vector<int32_t> made;
+                                   for (const metol::State& state : states.values) {
+                                       made.push_back(state->decisions_made);
+                                   }
+                                   return to_array(made);
+                               })
+        .def(
+            "describe",
+            [](const States& states) {
+                std::vector<metol::FuncSchedule> schedules;
+                for (const metol::FuncSchedule* schedule : only(states).funcs) {
+                    schedules.push_back(*schedule);
+                }
+                return schedules;
+            },
+            "One FuncSchedule a Func, of a batch of one.");
 }
 
-void bind_space(py::module_ &m) {
+void bind_space(py::module_& m) {
     using metol::Space;
 
-
-    py::class_<Space, std::shared_ptr<Space>>(m, "Space", "The search space of one pipeline on one machine, in batches.")
-        .def(py::init([](std::shared_ptr<const metol::PipelineDag> dag, const metol::CpuParameters &machine,
-                         const metol::SpaceOptions &options, int threads) {
-            return std::make_shared<Space>(std::move(dag), metol::make_cpu_target(machine), options, threads);
-        }), py::arg("dag"), py::arg("machine"), py::arg("options"), py::arg("threads"))
-        .def_property_readonly("decision_count", [](const Space &space) { return space.steps().size(); },
+    py::class_<Space, std::shared_ptr<Space>>(m, "Space",
+                                              "The search space of one pipeline on one machine, in batches.")
+        .def(py::init([](std::shared_ptr<const metol::PipelineDag> dag, const metol::CpuParameters& machine,
+                         const metol::SpaceOptions& options, int threads) {
+                 return std::make_shared<Space>(std::move(dag), metol::make_cpu_target(machine), options, threads);
+             }),
+             py::arg("dag"), py::arg("machine"), py::arg("options"), py::arg("threads"))
+        .def_property_readonly(
+            "decision_count", [](const Space& space) { return space.steps().size(); },
             "Decisions of a complete loop nest.")
-        .def_property_readonly("decision_funcs", [](const Space &space) {
-            std::vector<int> funcs;
-            for (const metol::DecisionStep &step : space.steps()) {
-                funcs.push_back(step.func);
-            }
-            return funcs;
-        }, "The Func that each decision is about, in order.")
-        .def("root", [](const std::shared_ptr<Space> &space) { return States{space, {space->root()}}; },
+        .def_property_readonly(
+            "decision_funcs",
+            [](const Space& space) {
+                std::vector<int> funcs;
+                for (const metol::DecisionStep& step : space.steps()) {
+                    funcs.push_back(step.func);
+                }
+                return funcs;
+            },
+            "The Func that each decision is about, in order.")
+        .def(
+            "root", [](const std::shared_ptr<Space>& space) { return States{space, {space->root()}}; },
             "The state in which nothing is decided.")
-        .def("expand", [](const std::shared_ptr<Space> &space, const States &states) {
-            metol::Expansion expansion;
-            {
-                const py::gil_scoped_release release;
-                expansion = space->expand(states.values);
-            }
-            return py::make_tuple(States{space, std::move(expansion.children)}, to_array(expansion.parents));
-        }, py::arg("states"), "Every legal child for the next decision, and the parent of each, [children] int32.")
-        .def("child_count", [](const Space &space, const States &state) { return space.child_count(only(state)); },
+        .def(
+            "expand",
+            [](const std::shared_ptr<Space>& space, const States& states) {
+                metol::Expansion expansion;
+                {
+                    const py::gil_scoped_release release;
+                    expansion = space->expand(states.values);
+                }
+                return py::make_tuple(States{space, std::move(expansion.children)}, to_array(expansion.parents));
+            },
+            py::arg("states"), "Every legal child for the next decision, and the parent of each, [children] int32.")
+        .def(
+            "child_count", [](const Space& space, const States& state) { return space.child_count(only(state)); },
             py::arg("state"), "Candidates of the next decision of one state, legal or not.")
-        .def("child", [](const std::shared_ptr<Space> &space, const States &state, int64_t number) {
-            only(state);
-            auto [made, reason] = space->child(state.values.front(), number);
-            return made ? py::object(py::cast(States{space, {made}})) : py::object(py::str(metol::pruned_name(reason)));
-        }, py::arg("state"), py::arg("number"), "One candidate: a batch of one, or the name of the reason it is pruned.")
-        .def("sample", [](const std::shared_ptr<Space> &space, const States &states, const std::vector<uint64_t> &seeds) {
-            const py::gil_scoped_release release;
-            return States{space, space->sample(states.values, seeds)};
-        }, py::arg("states"), py::arg("seeds"), "One random legal child a state; siblings are not made.")
-        .def("rollout", [](const std::shared_ptr<Space> &space, const States &states, const std::vector<uint64_t> &seeds) {
-            const py::gil_scoped_release release;
-            return States{space, space->rollout(states.values, seeds)};
-        }, py::arg("states"), py::arg("seeds"), "A random completion of each state.")
-        .def("cost", [](Space &space, const States &states, const metol::CostModelWeights &model) {
-            std::vector<double> costs;
-            {
+        .def(
+            "child",
+            [](const std::shared_ptr<Space>& space, const States& state, int64_t number) {
+                only(state);
+                auto [made, reason] = space->child(state.values.front(), number);
+                return made ? py::object(py::cast(States{space, {made}}))
+                            : py::object(py::str(metol::pruned_name(reason)));
+            },
+            py::arg("state"), py::arg("number"),
+            "One candidate: a batch of one, or the name of the reason it is pruned.")
+        .def(
+            "sample",
+            [](const std::shared_ptr<Space>& space, const States& states, const std::vector<uint64_t>& seeds) {
                 const py::gil_scoped_release release;
-                costs = space.cost(states.values, model);
-            }
-            return to_array(costs);
-        }, py::arg("states"), py::arg("model"), "Predicted seconds, [B] float64.")
-        .def("featurize", [](Space &space, const States &states) {
-            std::vector<float> features;
-            {
+                return States{space, space->sample(states.values, seeds)};
+            },
+            py::arg("states"), py::arg("seeds"), "One random legal child a state; siblings are not made.")
+        .def(
+            "rollout",
+            [](const std::shared_ptr<Space>& space, const States& states, const std::vector<uint64_t>& seeds) {
                 const py::gil_scoped_release release;
-                features = space.featurize(states.values);
-            }
-            const auto stages = static_cast<py::ssize_t>(space.index().stage_count());
-            const auto columns = static_cast<py::ssize_t>(space.target().feature_columns().size());
-            return py::array_t<float>({static_cast<py::ssize_t>(states.values.size()), stages, columns}, features.data());
-        }, py::arg("states"), "Feature rows, [B, S, F] float32.")
-        .def("terms", [](const Space &space, const py::array_t<float, py::array::c_style | py::array::forcecast> &row) {
-            std::vector<double> terms(space.target().term_columns().size());
-            space.target().terms({row.data(), static_cast<size_t>(row.size())}, terms);
-            return to_array(terms);
-        }, py::arg("row"), "The cost terms of one feature row, [T] float64.")
-        .def("analytical_coefficients", [](const Space &space, int stage, const py::array_t<float, py::array::c_style | py::array::forcecast> &row) {
-            std::vector<double> coefficients(space.target().term_columns().size());
-            space.target().analytical_coefficients(stage, {row.data(), static_cast<size_t>(row.size())}, coefficients);
-            return to_array(coefficients);
-        }, py::arg("stage"), py::arg("row"), "Seconds per unit of each term under the analytical model, [T] float64.")
-        .def("structural_hash", [](const Space &space, const States &states, int depth) {
-            return to_array(space.structural_hash(states.values, depth));
-        }, py::arg("states"), py::arg("depth"), "Deliberately coarse hashes, [B] uint64.")
-        .def("identity_hash", [](const Space &space, const States &states) {
-            return to_array(space.identity_hash(states.values));
-        }, py::arg("states"), "Hashes that are equal only for the same loop nest, [B] uint64.")
-        .def("path", [](const Space &space, const States &state) {
-            py::list decisions;
-            for (const metol::Decision &decision : space.path(only(state))) {
-                decisions.append(encode(decision));
-            }
-            return decisions;
-        }, py::arg("state"), "The decisions that lead to one state, each a tuple of integers.")
-        .def("replay", [](const std::shared_ptr<Space> &space, const std::vector<std::vector<int>> &encoded) {
-            std::vector<metol::Decision> decisions;
-            for (const std::vector<int> &numbers : encoded) {
-                decisions.push_back(decode(numbers));
-            }
-            const Space::Replayed replayed = space->replay(decisions);
-            if (replayed.reason != metol::Pruned::None) {
-                throw py::value_error("decision " + std::to_string(replayed.position) + " does not apply: " +
-                                      metol::pruned_name(replayed.reason));
-            }
-            return States{space, {replayed.state}};
-        }, py::arg("path"), "The state that a path leads to; ValueError where it does not apply.")
-        .def("neighbours", [](const std::shared_ptr<Space> &space, const States &state, size_t position) {
-            if (!space->is_complete(only(state)) || position >= space->steps().size()) {
-                throw py::value_error("neighbours takes a complete loop nest and the position of a decision");
-            }
-            const py::gil_scoped_release release;
-            return States{space, space->neighbours(state.values.front(), position)};
-        }, py::arg("state"), py::arg("position"),
+                return States{space, space->rollout(states.values, seeds)};
+            },
+            py::arg("states"), py::arg("seeds"), "A random completion of each state.")
+        .def(
+            "cost",
+            [](Space& space, const States& states, const metol::CostModelWeights& model) {
+                std::vector<double> costs;
+                {
+                    const py::gil_scoped_release release;
+                    costs = space.cost(states.values, model);
+                }
+                return to_array(costs);
+            },
+            py::arg("states"), py::arg("model"), "Predicted seconds, [B] float64.")
+        .def(
+            "featurize",
+            [](Space& space, const States& states) {
+                std::vector<float> features;
+                {
+                    const py::gil_scoped_release release;
+                    features = space.featurize(states.values);
+                }
+                const auto stages = static_cast<py::ssize_t>(space.index().stage_count());
+                const auto columns = static_cast<py::ssize_t>(space.target().feature_columns().size());
+                return py::array_t<float>({static_cast<py::ssize_t>(states.values.size()), stages, columns},
+                                          features.data());
+            },
+            py::arg("states"), "Feature rows, [B, S, F] float32.")
+        .def(
+            "terms",
+            [](const Space& space, const py::array_t<float, py::array::c_style | py::array::forcecast>& row) {
+                std::vector<double> terms(space.target().term_columns().size());
+                space.target().terms({row.data(), static_cast<size_t>(row.size())}, terms);
+                return to_array(terms);
+            },
+            py::arg("row"), "The cost terms of one feature row, [T] float64.")
+        .def(
+            "analytical_coefficients",
+            [](const Space& space, int stage,
+               const py::array_t<float, py::array::c_style | py::array::forcecast>& row) {
+                std::vector<double> coefficients(space.target().term_columns().size());
+                space.target().analytical_coefficients(stage, {row.data(), static_cast<size_t>(row.size())},
+                                                       coefficients);
+                return to_array(coefficients);
+            },
+            py::arg("stage"), py::arg("row"), "Seconds per unit of each term under the analytical model, [T] float64.")
+        .def(
+            "structural_hash",
+            [](const Space& space, const States& states, int depth) {
+                return to_array(space.structural_hash(states.values, depth));
+            },
+            py::arg("states"), py::arg("depth"), "Deliberately coarse hashes, [B] uint64.")
+        .def(
+            "identity_hash",
+            [](const Space& space, const States& states) { return to_array(space.identity_hash(states.values)); },
+            py::arg("states"), "Hashes that are equal only for the same loop nest, [B] uint64.")
+        .def(
+            "path",
+            [](const Space& space, const States& state) {
+                py::list decisions;
+                for (const metol::Decision& decision : space.path(only(state))) {
+                    decisions.append(encode(decision));
+                }
+                return decisions;
+            },
+            py::arg("state"), "The decisions that lead to one state, each a tuple of integers.")
+        .def(
+            "replay",
+            [](const std::shared_ptr<Space>& space, const std::vector<std::vector<int>>& encoded) {
+                std::vector<metol::Decision> decisions;
+                for (const std::vector<int>& numbers : encoded) {
+                    decisions.push_back(decode(numbers));
+                }
+                const Space::Replayed replayed = space->replay(decisions);
+                if (replayed.reason != metol::Pruned::None) {
+                    throw py::value_error("decision " + std::to_string(replayed.position) +
+                                          " does not apply: " + metol::pruned_name(replayed.reason));
+                }
+                return States{space, {replayed.state}};
+            },
+            py::arg("path"), "The state that a path leads to; ValueError where it does not apply.")
+        .def(
+            "neighbours",
+            [](const std::shared_ptr<Space>& space, const States& state, size_t position) {
+                if (!space->is_complete(only(state)) || position >= space->steps().size()) {
+                    throw py::value_error("neighbours takes a complete loop nest and the position of a decision");
+                }
+                const py::gil_scoped_release release;
+                return States{space, space->neighbours(state.values.front(), position)};
+            },
+            py::arg("state"), py::arg("position"),
             "Complete loop nests that differ from one in the decision at a position, the others made as before.")
-        .def("restrict", [](const Space &space, const metol::SpaceOptions &options) { return space.restricted(options); },
+        .def(
+            "restrict",
+            [](const Space& space, const metol::SpaceOptions& options) { return space.restricted(options); },
             py::arg("options"), "The same space with other parts switched off; states and costs are shared.")
-        .def("pruned_counts", [](const Space &space) {
-            py::dict counts;
-            const auto numbers = space.pruned_counts();
-            for (size_t i = 1; i < numbers.size(); i++) {
-                counts[metol::pruned_name(static_cast<metol::Pruned>(i))] = numbers[i];
-            }
-            return counts;
-        }, "Candidates that were not states, by reason.")
-        .def("feature_table", [](const Space &space) { return table_of(space.target().feature_columns()); },
+        .def(
+            "pruned_counts",
+            [](const Space& space) {
+                py::dict counts;
+                const auto numbers = space.pruned_counts();
+                for (size_t i = 1; i < numbers.size(); i++) {
+                    counts[metol::pruned_name(static_cast<metol::Pruned>(i))] = numbers[i];
+                }
+                return counts;
+            },
+            "Candidates that were not states, by reason.")
+        .def(
+            "feature_table", [](const Space& space) { return table_of(space.target().feature_columns()); },
             "Feature columns in order: name -> (unit, meaning).")
-        .def("term_table", [](const Space &space) { return table_of(space.target().term_columns()); },
+        .def(
+            "term_table", [](const Space& space) { return table_of(space.target().term_columns()); },
             "Cost terms in order: name -> (expression, meaning).");
     m.attr("DECISION_VERSION") = metol::kDecisionVersion;
 }
 
 }  // namespace
 
-void bind_search(py::module_ &m) {
+void bind_search(py::module_& m) {
     bind_loop_nest(m);
     bind_options(m);
     bind_states(m);

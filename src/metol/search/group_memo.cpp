@@ -7,9 +7,9 @@ namespace metol {
 namespace {
 
 // Everything outside a Stage that its rows depend on: producers, through what is inlined.
-uint64_t hash_producers(const PipelineIndex &index, const LoopNest &nest, int stage, uint64_t hash) {
-    for (const Edge &edge : index.stage(stage).edges) {
-        const FuncSchedule &producer = nest[edge.producer];
+uint64_t hash_producers(const PipelineIndex& index, const LoopNest& nest, int stage, uint64_t hash) {
+    for (const Edge& edge : index.stage(stage).edges) {
+        const FuncSchedule& producer = nest[edge.producer];
         hash = combine(hash, static_cast<uint64_t>(edge.producer));
         hash = combine(hash, (static_cast<uint64_t>(producer.placement) << 8) |
                                  static_cast<uint64_t>(static_cast<uint8_t>(producer.innermost_dim)));
@@ -22,11 +22,11 @@ uint64_t hash_producers(const PipelineIndex &index, const LoopNest &nest, int st
 
 }  // namespace
 
-std::vector<Group> groups_of(const PipelineIndex &index, const LoopNest &nest) {
+std::vector<Group> groups_of(const PipelineIndex& index, const LoopNest& nest) {
     std::vector<Group> groups;
     std::vector<int32_t> group_of(nest.funcs.size(), -1);
     for (int32_t func : index.order) {
-        const FuncSchedule &schedule = nest[func];
+        const FuncSchedule& schedule = nest[func];
         if (!schedule.is_computed()) {
             continue;
         }
@@ -39,7 +39,7 @@ std::vector<Group> groups_of(const PipelineIndex &index, const LoopNest &nest) {
             group = group_of[static_cast<size_t>(index.stage(schedule.compute.stage).func)];
         }
         group_of[static_cast<size_t>(func)] = group;
-        Group &members = groups[static_cast<size_t>(group)];
+        Group& members = groups[static_cast<size_t>(group)];
         members.funcs.push_back(func);
         members.key = combine(members.key, schedule.hash);
         for (int32_t stage : index.func(func).stages) {
@@ -49,8 +49,8 @@ std::vector<Group> groups_of(const PipelineIndex &index, const LoopNest &nest) {
     return groups;
 }
 
-bool GroupMemo::find(uint64_t key, double &cost) const {
-    const Shard &shard = shards_[key % kShards];
+bool GroupMemo::find(uint64_t key, double& cost) const {
+    const Shard& shard = shards_[key % kShards];
     const std::lock_guard lock(shard.mutex);
     const auto found = shard.costs.find(key);
     if (found == shard.costs.end()) {
@@ -61,13 +61,13 @@ bool GroupMemo::find(uint64_t key, double &cost) const {
 }
 
 void GroupMemo::store(uint64_t key, double cost) {
-    Shard &shard = shards_[key % kShards];
+    Shard& shard = shards_[key % kShards];
     const std::lock_guard lock(shard.mutex);
     shard.costs.emplace(key, cost);
 }
 
 void GroupMemo::clear() {
-    for (Shard &shard : shards_) {
+    for (Shard& shard : shards_) {
         const std::lock_guard lock(shard.mutex);
         shard.costs.clear();
     }

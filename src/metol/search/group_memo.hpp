@@ -1,7 +1,7 @@
 // Costs of sub-nests of the root, remembered. A child differs from its parent in one or two of them.
 //
-// The key of a sub-nest hashes every FuncSchedule in it, what is inlined into it, and where the Funcs that it reads from
-// outside are and how they are laid out: all that its feature rows depend on.
+// The key of a sub-nest hashes every FuncSchedule in it, what is inlined into it, and where the Funcs that it reads
+// from outside are and how they are laid out: all that its feature rows depend on.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ struct Group {
     uint64_t key = 0;
 };
 
-std::vector<Group> groups_of(const PipelineIndex &index, const LoopNest &nest);
+std::vector<Group> groups_of(const PipelineIndex& index, const LoopNest& nest);
 
 class GroupMemo {
   public:
-    bool find(uint64_t key, double &cost) const;
+    bool find(uint64_t key, double& cost) const;
     void store(uint64_t key, double cost);
     void clear();
 

@@ -1,7 +1,7 @@
 """Coordinate descent: a complete loop nest enters, one that no change of a single decision makes better leaves.
 
-A filter that any strategy can be followed by. Decisions are made from the outputs to the inputs, so a beam pays late for
-what it chose early; here each choice is looked at again with all others in view.
+A filter that any strategy can be followed by. Decisions are made from the outputs to the inputs, so a beam pays late
+for what it chose early; here each choice is looked at again with all others in view.
 """
 
 from dataclasses import dataclass, replace
@@ -42,9 +42,7 @@ class Refined:
             raise SearchError("Coordinate descent needs a strategy to start from, and none was given.")
         return replace(best, candidates=candidates)
 
-    def _descend(
-        self, space: _core.Space, model: _core.CostModel, best: SearchResult, budget: Budget
-    ) -> SearchResult:
+    def _descend(self, space: _core.Space, model: _core.CostModel, best: SearchResult, budget: Budget) -> SearchResult:
         """Change one decision at a time, as long as that helps."""
         for _ in range(self.rounds):
             before = best.cost_seconds

@@ -16,7 +16,7 @@ constexpr int kSampleTries = 16;
 
 int64_t DecisionFamily::count() const {
     int64_t product = 1;
-    for (const auto &sizes : choices) {
+    for (const auto& sizes : choices) {
         product *= static_cast<int64_t>(sizes.size());
     }
     return product;
@@ -39,9 +39,9 @@ struct Space::Shared {
     std::mutex memo_mutex;
     std::unordered_map<uint64_t, std::unique_ptr<GroupMemo>> memos;  // by cost model
 
-    GroupMemo &memo(uint64_t model) {
+    GroupMemo& memo(uint64_t model) {
         const std::lock_guard lock(memo_mutex);
-        auto &slot = memos[model];
+        auto& slot = memos[model];
         if (!slot) {
             slot = std::make_unique<GroupMemo>();
         }
@@ -67,11 +67,11 @@ State Space::root() const {
     return nest;
 }
 
-std::vector<DecisionFamily> Space::families(const LoopNest &nest) const {
+std::vector<DecisionFamily> Space::families(const LoopNest& nest) const {
     if (is_complete(nest)) {
         return {};
     }
-    const DecisionStep &step = steps_[static_cast<size_t>(nest.decisions_made)];
+    const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
     const auto func = static_cast<size_t>(step.func);
     if (func < options_.frozen.size() && !options_.frozen[func].empty()) {
         // The n-th decision of a frozen Func is the n-th of its list.
@@ -86,7 +86,7 @@ std::vector<DecisionFamily> Space::families(const LoopNest &nest) const {
     return target_->families(*index_, nest, step, options_);
 }
 
-State Space::make_child(const State &state, const Decision &decision, Pruned &reason) {
+State Space::make_child(const State& state, const Decision& decision, Pruned& reason) {
     auto nest = std::make_shared<LoopNest>();
     reason = target_->apply(*index_, shared_->pool, *state, decision, *nest);
     if (reason != Pruned::None) {
@@ -100,7 +100,7 @@ State Space::make_child(const State &state, const Decision &decision, Pruned &re
 Expansion Space::expand(std::span<const State> states) {
     std::vector<std::vector<State>> made(states.size());
     shared_->workers.run(states.size(), [&](size_t i) {
-        for (const DecisionFamily &family : families(*states[i])) {
+        for (const DecisionFamily& family : families(*states[i])) {
             for (int64_t number = 0; number < family.count(); number++) {
                 Pruned reason = Pruned::None;
                 if (State made_child = make_child(states[i], family.decode(number), reason)) {
@@ -117,16 +117,16 @@ Expansion Space::expand(std::span<const State> states) {
     return expansion;
 }
 
-int64_t Space::child_count(const LoopNest &nest) const {
+int64_t Space::child_count(const LoopNest& nest) const {
     int64_t total = 0;
-    for (const DecisionFamily &family : families(nest)) {
+    for (const DecisionFamily& family : families(nest)) {
         total += family.count();
     }
     return total;
 }
 
-std::pair<State, Pruned> Space::child(const State &state, int64_t number) {
-    for (const DecisionFamily &family : families(*state)) {
+std::pair<State, Pruned> Space::child(const State& state, int64_t number) {
+    for (const DecisionFamily& family : families(*state)) {
         if (number < family.count()) {
             Pruned reason = Pruned::None;
             State made = make_child(state, family.decode(number), reason);
@@ -137,14 +137,14 @@ std::pair<State, Pruned> Space::child(const State &state, int64_t number) {
     return {nullptr, Pruned::InvalidDecision};
 }
 
-State Space::sample_one(const State &state, uint64_t &seed) {
+State Space::sample_one(const State& state, uint64_t& seed) {
     const std::vector<DecisionFamily> all = families(*state);
     int64_t total = 0;
-    for (const DecisionFamily &family : all) {
+    for (const DecisionFamily& family : all) {
         total += family.count();
     }
     const auto made_by_number = [&](int64_t number) -> State {
-        for (const DecisionFamily &family : all) {
+        for (const DecisionFamily& family : all) {
             if (number < family.count()) {
                 Pruned reason = Pruned::None;
                 return make_child(state, family.decode(number), reason);
@@ -161,7 +161,8 @@ State Space::sample_one(const State &state, uint64_t &seed) {
     }
     // Few are legal: start anywhere and take the first that is, so that a child is always found where there is one.
     for (int64_t i = 0; i < total; i++) {
-        if (State made = made_by_number(static_cast<int64_t>((seed + static_cast<uint64_t>(i)) % static_cast<uint64_t>(total)))) {
+        if (State made = made_by_number(
+                static_cast<int64_t>((seed + static_cast<uint64_t>(i)) % static_cast<uint64_t>(total)))) {
             return made;
         }
     }
@@ -190,15 +191,15 @@ std::vector<State> Space::rollout(std::span<const State> states, std::span<const
     return leaves;
 }
 
-double Space::cost_one(const LoopNest &nest, const CostModelWeights &model, std::vector<float> &rows) {
+double Space::cost_one(const LoopNest& nest, const CostModelWeights& model, std::vector<float>& rows) {
     const size_t columns = target_->feature_columns().size();
     const size_t term_count = target_->term_columns().size();
     const auto stages = static_cast<size_t>(index_->stage_count());
-    GroupMemo &memo = shared_->memo(model.id);
+    GroupMemo& memo = shared_->memo(model.id);
     std::vector<double> terms(term_count);
     std::vector<double> coefficients(term_count);
     double total = 0;
-    for (const Group &group : groups_of(*index_, nest)) {
+    for (const Group& group : groups_of(*index_, nest)) {
         double seconds = 0;
         if (memo.find(group.key, seconds)) {
             total += seconds;
@@ -228,7 +229,7 @@ double Space::cost_one(const LoopNest &nest, const CostModelWeights &model, std:
     return total;
 }
 
-std::vector<double> Space::cost(std::span<const State> states, const CostModelWeights &model) {
+std::vector<double> Space::cost(std::span<const State> states, const CostModelWeights& model) {
     std::vector<double> costs(states.size());
     shared_->workers.run(states.size(), [&](size_t i) {
         thread_local std::vector<float> rows;
@@ -242,7 +243,7 @@ std::vector<float> Space::featurize(std::span<const State> states) {
     std::vector<float> features(states.size() * size, 0.0F);
     shared_->workers.run(states.size(), [&](size_t i) {
         const std::span<float> rows(features.data() + i * size, size);
-        for (const Group &group : groups_of(*index_, *states[i])) {
+        for (const Group& group : groups_of(*index_, *states[i])) {
             target_->featurize(*index_, *states[i], group.funcs, rows);
         }
         target_->patch_whole_program(*index_, *states[i], rows);
@@ -266,9 +267,9 @@ std::vector<uint64_t> Space::identity_hash(std::span<const State> states) const 
     return hashes;
 }
 
-std::vector<Decision> Space::path(const LoopNest &nest) const {
+std::vector<Decision> Space::path(const LoopNest& nest) const {
     std::vector<Decision> decisions;
-    for (const PathNode *node = nest.path.get(); node != nullptr; node = node->previous.get()) {
+    for (const PathNode* node = nest.path.get(); node != nullptr; node = node->previous.get()) {
         decisions.push_back(node->decision);
     }
     std::reverse(decisions.begin(), decisions.end());
@@ -278,7 +279,7 @@ std::vector<Decision> Space::path(const LoopNest &nest) const {
 Space::Replayed Space::replay(std::span<const Decision> decisions) {
     Replayed result{root(), Pruned::None, 0};
     for (; result.position < decisions.size(); result.position++) {
-        const Decision &decision = decisions[result.position];
+        const Decision& decision = decisions[result.position];
         const auto made = static_cast<size_t>(result.state->decisions_made);
         if (made >= steps_.size() || decision.func != steps_[made].func) {
             result.reason = Pruned::InvalidDecision;
@@ -298,8 +299,8 @@ Space::Replayed Space::replay(std::span<const Decision> decisions) {
 }
 
 State Space::follow(State state, std::span<const Decision> decisions) {
-    for (const Decision &wanted : decisions) {
-        const DecisionStep &step = steps_[static_cast<size_t>(state->decisions_made)];
+    for (const Decision& wanted : decisions) {
+        const DecisionStep& step = steps_[static_cast<size_t>(state->decisions_made)];
         const bool is_location = step.kind == DecisionStep::Kind::Location;
         const Placement placement = (*state)[step.func].placement;
         const bool has_choice = is_location || placement == Placement::Root ||
@@ -321,7 +322,7 @@ State Space::follow(State state, std::span<const Decision> decisions) {
     return state;
 }
 
-std::vector<State> Space::neighbours(const State &state, size_t position) {
+std::vector<State> Space::neighbours(const State& state, size_t position) {
     const std::vector<Decision> decisions = path(*state);
     const std::span<const Decision> all(decisions);
     const State before = follow(root(), all.first(position));
@@ -329,7 +330,7 @@ std::vector<State> Space::neighbours(const State &state, size_t position) {
         return {};
     }
     std::vector<Decision> alternatives;
-    for (const DecisionFamily &family : families(*before)) {
+    for (const DecisionFamily& family : families(*before)) {
         for (int64_t number = 0; number < family.count(); number++) {
             if (const Decision other = family.decode(number); other != decisions[position]) {
                 alternatives.push_back(other);

@@ -1,7 +1,7 @@
 // The search space of one pipeline on one machine, in batches: the boundary between policy (Python) and mechanism.
 //
-// Enters: a PipelineDag, a Target, options. Leaves: states, costs, features. Everything here is deterministic: results do
-// not depend on the number of threads or the shape of a batch. Source: Adams et al. 2019, §3 and §6.4.
+// Enters: a PipelineDag, a Target, options. Leaves: states, costs, features. Everything here is deterministic: results
+// do not depend on the number of threads or the shape of a batch. Source: Adams et al. 2019, §3 and §6.4.
 #pragma once
 
 #include <array>
@@ -37,27 +37,27 @@ class Space {
           int threads);
 
     State root() const;
-    bool is_complete(const LoopNest &nest) const { return static_cast<size_t>(nest.decisions_made) == steps_.size(); }
-    const std::vector<DecisionStep> &steps() const { return steps_; }
+    bool is_complete(const LoopNest& nest) const { return static_cast<size_t>(nest.decisions_made) == steps_.size(); }
+    const std::vector<DecisionStep>& steps() const { return steps_; }
 
     Expansion expand(std::span<const State> states);
     // Candidates of the next decision, legal or not.
-    int64_t child_count(const LoopNest &nest) const;
+    int64_t child_count(const LoopNest& nest) const;
     // The candidate by number: a state, or the reason it is none.
-    std::pair<State, Pruned> child(const State &state, int64_t number);
+    std::pair<State, Pruned> child(const State& state, int64_t number);
     // One random legal child each; siblings are counted but never made.
     std::vector<State> sample(std::span<const State> states, std::span<const uint64_t> seeds);
     // Random completions.
     std::vector<State> rollout(std::span<const State> states, std::span<const uint64_t> seeds);
 
-    std::vector<double> cost(std::span<const State> states, const CostModelWeights &model);
+    std::vector<double> cost(std::span<const State> states, const CostModelWeights& model);
     // [states, stages, features]
     std::vector<float> featurize(std::span<const State> states);
 
     std::vector<uint64_t> structural_hash(std::span<const State> states, int depth) const;
     std::vector<uint64_t> identity_hash(std::span<const State> states) const;
 
-    std::vector<Decision> path(const LoopNest &nest) const;
+    std::vector<Decision> path(const LoopNest& nest) const;
     // Replays decisions from the start; the first that does not apply gives its reason and position.
     struct Replayed {
         State state;
@@ -66,25 +66,25 @@ class Space {
     };
     Replayed replay(std::span<const Decision> decisions);
 
-    // Complete loop nests that differ from a complete one in the decision at `position`. The later decisions are made as
-    // before; where one no longer applies, the Func goes to root, or keeps the tiling it has by default.
-    std::vector<State> neighbours(const State &state, size_t position);
+    // Complete loop nests that differ from a complete one in the decision at `position`. The later decisions are made
+    // as before; where one no longer applies, the Func goes to root, or keeps the tiling it has by default.
+    std::vector<State> neighbours(const State& state, size_t position);
 
     std::shared_ptr<Space> restricted(SpaceOptions options) const;
-    const SpaceOptions &options() const { return options_; }
+    const SpaceOptions& options() const { return options_; }
     std::array<int64_t, static_cast<size_t>(Pruned::Count)> pruned_counts() const;
 
-    const PipelineIndex &index() const { return *index_; }
-    const Target &target() const { return *target_; }
+    const PipelineIndex& index() const { return *index_; }
+    const Target& target() const { return *target_; }
 
   private:
     struct Shared;  // what restricted spaces share: pool, memo, workers
 
-    std::vector<DecisionFamily> families(const LoopNest &nest) const;
-    State make_child(const State &state, const Decision &decision, Pruned &reason);
+    std::vector<DecisionFamily> families(const LoopNest& nest) const;
+    State make_child(const State& state, const Decision& decision, Pruned& reason);
     State follow(State state, std::span<const Decision> decisions);
-    State sample_one(const State &state, uint64_t &seed);
-    double cost_one(const LoopNest &nest, const CostModelWeights &model, std::vector<float> &rows);
+    State sample_one(const State& state, uint64_t& seed);
+    double cost_one(const LoopNest& nest, const CostModelWeights& model, std::vector<float>& rows);
 
     std::shared_ptr<const PipelineIndex> index_;
     std::shared_ptr<const Target> target_;

@@ -16,7 +16,7 @@ struct Workers::Team {
     std::condition_variable wake;
     std::condition_variable done;
     std::vector<std::thread> threads;
-    const std::function<void(size_t)> *body = nullptr;
+    const std::function<void(size_t)>* body = nullptr;
     size_t count = 0;
     size_t chunk = 1;
     std::atomic<size_t> next{0};
@@ -70,12 +70,12 @@ Workers::~Workers() {
         team_->is_stopping = true;
     }
     team_->wake.notify_all();
-    for (std::thread &thread : team_->threads) {
+    for (std::thread& thread : team_->threads) {
         thread.join();
     }
 }
 
-void Workers::run(size_t count, const std::function<void(size_t)> &body) {
+void Workers::run(size_t count, const std::function<void(size_t)>& body) {
     const std::lock_guard one_at_a_time(team_->run_mutex);
     {
         const std::lock_guard lock(team_->mutex);

@@ -11,12 +11,12 @@ class Workers {
   public:
     explicit Workers(int threads);
     ~Workers();
-    Workers(const Workers &) = delete;
-    Workers &operator=(const Workers &) = delete;
+    Workers(const Workers&) = delete;
+    Workers& operator=(const Workers&) = delete;
 
     // Calls body(i) once for each i below count, on all threads, in chunks; returns when all are done. The caller's
     // thread works too. The first exception thrown is rethrown here.
-    void run(size_t count, const std::function<void(size_t)> &body);
+    void run(size_t count, const std::function<void(size_t)>& body);
 
   private:
     struct Team;

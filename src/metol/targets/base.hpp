@@ -39,9 +39,9 @@ struct DecisionFamily {
 };
 
 struct FeatureColumn {
-    const char *name;
-    const char *unit;
-    const char *meaning;
+    const char* name;
+    const char* unit;
+    const char* meaning;
 };
 
 class Target {
@@ -49,23 +49,23 @@ class Target {
     virtual ~Target() = default;
 
     // Every decision of a search, in order.
-    virtual std::vector<DecisionStep> steps(const PipelineIndex &index) const = 0;
-    virtual std::vector<DecisionFamily> families(const PipelineIndex &index, const LoopNest &nest,
-                                                 const DecisionStep &step, const SpaceOptions &options) const = 0;
+    virtual std::vector<DecisionStep> steps(const PipelineIndex& index) const = 0;
+    virtual std::vector<DecisionFamily> families(const PipelineIndex& index, const LoopNest& nest,
+                                                 const DecisionStep& step, const SpaceOptions& options) const = 0;
     // Would `families` offer this decision's place? Asked of decisions that were made in another state.
-    virtual bool is_offered(const PipelineIndex &index, const LoopNest &nest, const Decision &decision) const = 0;
+    virtual bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) const = 0;
     // Applies a decision that is offered; on Pruned::None `child` is the new state (without its path).
-    virtual Pruned apply(const PipelineIndex &index, Pool &pool, const LoopNest &nest, const Decision &decision,
-                         LoopNest &child) const = 0;
+    virtual Pruned apply(const PipelineIndex& index, Pool& pool, const LoopNest& nest, const Decision& decision,
+                         LoopNest& child) const = 0;
 
     virtual std::span<const FeatureColumn> feature_columns() const = 0;
     virtual std::span<const FeatureColumn> term_columns() const = 0;
     // Fills the rows of the Stages of `group` (Funcs that share a root ancestor, and what is inlined into them).
     // `rows` is [stages, feature_columns]; rows of other Stages are left alone.
-    virtual void featurize(const PipelineIndex &index, const LoopNest &nest, std::span<const int32_t> group,
+    virtual void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
                            std::span<float> rows) const = 0;
     // Fills the columns that depend on all groups at once, in the rows of a whole state.
-    virtual void patch_whole_program(const PipelineIndex &index, const LoopNest &nest, std::span<float> rows) const = 0;
+    virtual void patch_whole_program(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows) const = 0;
     // The hand-designed terms of one row, to be multiplied by coefficients and summed.
     virtual void terms(std::span<const float> row, std::span<double> out) const = 0;
     // Seconds of one row of a Stage under the analytical model.

@@ -16,13 +16,13 @@ constexpr double kStragglerShare = 0.2;
 
 }  // namespace
 
-void analytical_coefficients(const CpuParameters &machine, int stage, std::span<const float> row,
+void analytical_coefficients(const CpuParameters& machine, int stage, std::span<const float> row,
                              std::span<double> out) {
     std::fill(out.begin(), out.end(), 0.0);
     const auto feature = [&](Feature column) { return static_cast<double>(row[static_cast<size_t>(column)]); };
     const double tasks = std::max(1.0, feature(k_inner_parallelism) * feature(k_outer_parallelism));
-    // With few tasks a core, the last one to end is waited for: the others idle half of a task's time on average, and more
-    // when something else runs on the machine.
+    // With few tasks a core, the last one to end is waited for: the others idle half of a task's time on average, and
+    // more when something else runs on the machine.
     const double idle = tasks > 1 ? kStragglerShare * machine.cores / tasks : 0;
     const double workers = std::min<double>(tasks, machine.cores) / (1 + idle);
     const auto s = static_cast<size_t>(stage);
@@ -37,9 +37,11 @@ void analytical_coefficients(const CpuParameters &machine, int stage, std::span<
     const double vectors = feature(k_num_vectors);
     const double compute = vectors * feature(k_vector_size) * lane;
     const double dense = vectors * feature(k_vector_loads_per_vector) * machine.seconds_per_vector_load / workers;
-    const double gathers = vectors * feature(k_scalar_loads_per_vector) * machine.seconds_per_gathered_element / workers;
+    const double gathers =
+        vectors * feature(k_scalar_loads_per_vector) * machine.seconds_per_gathered_element / workers;
     const double loads = dense + gathers;
-    const double visible = loads <= 0 ? 0 : (std::max(0.0, loads - compute) + kOverlapShare * std::min(loads, compute)) / loads;
+    const double visible =
+        loads <= 0 ? 0 : (std::max(0.0, loads - compute) + kOverlapShare * std::min(loads, compute)) / loads;
     out[t_vector_loads] = visible * machine.seconds_per_vector_load / workers;
     out[t_scalar_loads_of_vectors] = visible * machine.seconds_per_gathered_element / workers;
     out[t_scalar_loads_of_scalars] = machine.seconds_per_scalar_load / workers;

@@ -8,7 +8,7 @@
 namespace metol::cpu {
 
 // Seconds per unit of each term, for one row of `stage`. Terms that only a trained model can weigh get 0.
-void analytical_coefficients(const CpuParameters &machine, int stage, std::span<const float> row,
+void analytical_coefficients(const CpuParameters& machine, int stage, std::span<const float> row,
                              std::span<double> out);
 
 }  // namespace metol::cpu

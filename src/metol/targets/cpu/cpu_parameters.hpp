@@ -16,8 +16,8 @@ struct CpuParameters {
     int64_t l3_bytes = 16 * 1024 * 1024;
     double seconds_per_byte_into_l1 = 0;
     double seconds_per_byte_into_l2 = 0;
-    double seconds_per_byte_into_l3 = 0;             // one thread
-    double seconds_per_byte_into_l3_all_cores = 0;   // all threads together, wall-clock
+    double seconds_per_byte_into_l3 = 0;              // one thread
+    double seconds_per_byte_into_l3_all_cores = 0;    // all threads together, wall-clock
     double seconds_per_byte_to_memory = 0;            // written, with the read that it causes; one thread
     double seconds_per_byte_to_memory_all_cores = 0;  // all threads together, wall-clock
     double seconds_per_vector_load = 0;
@@ -32,7 +32,7 @@ struct CpuParameters {
     double seconds_per_allocation = 0;
     double seconds_per_fault_byte = 0;            // one thread
     double seconds_per_fault_byte_all_cores = 0;  // all threads together, wall-clock
-    double seconds_per_segment = 0;  // a jump to another line that the prefetcher does not follow
+    double seconds_per_segment = 0;               // a jump to another line that the prefetcher does not follow
     int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run
     int32_t vector_registers = 16;
     std::vector<double> vector_point_seconds;  // [Stages] arithmetic of a point in code vectorized at native width

@@ -13,31 +13,31 @@ class CpuTarget final : public Target {
   public:
     explicit CpuTarget(CpuParameters parameters) : machine_(std::move(parameters)) {}
 
-    std::vector<DecisionStep> steps(const PipelineIndex &index) const override { return cpu::steps(index); }
+    std::vector<DecisionStep> steps(const PipelineIndex& index) const override { return cpu::steps(index); }
 
-    std::vector<DecisionFamily> families(const PipelineIndex &index, const LoopNest &nest, const DecisionStep &step,
-                                         const SpaceOptions &options) const override {
+    std::vector<DecisionFamily> families(const PipelineIndex& index, const LoopNest& nest, const DecisionStep& step,
+                                         const SpaceOptions& options) const override {
         return cpu::families(machine_, index, nest, step, options);
     }
 
-    bool is_offered(const PipelineIndex &index, const LoopNest &nest, const Decision &decision) const override {
+    bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) const override {
         return cpu::is_offered(index, nest, decision);
     }
 
-    Pruned apply(const PipelineIndex &index, Pool &pool, const LoopNest &nest, const Decision &decision,
-                 LoopNest &child) const override {
+    Pruned apply(const PipelineIndex& index, Pool& pool, const LoopNest& nest, const Decision& decision,
+                 LoopNest& child) const override {
         return cpu::apply(machine_, index, pool, nest, decision, child);
     }
 
     std::span<const FeatureColumn> feature_columns() const override { return cpu::feature_columns(); }
     std::span<const FeatureColumn> term_columns() const override { return cpu::term_columns(); }
 
-    void featurize(const PipelineIndex &index, const LoopNest &nest, std::span<const int32_t> group,
+    void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
                    std::span<float> rows) const override {
         cpu::featurize(machine_, index, nest, group, rows);
     }
 
-    void patch_whole_program(const PipelineIndex &index, const LoopNest &nest, std::span<float> rows) const override {
+    void patch_whole_program(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows) const override {
         cpu::patch_working_set_at_root(index, nest, rows);
     }
 

@@ -7,18 +7,15 @@
 
 namespace metol::cpu {
 
-std::vector<DecisionStep> steps(const PipelineIndex &index);
+std::vector<DecisionStep> steps(const PipelineIndex& index);
 
-std::vector<DecisionFamily> families(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &nest,
-                                     const DecisionStep &step, const SpaceOptions &options);
+std::vector<DecisionFamily> families(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
+                                     const DecisionStep& step, const SpaceOptions& options);
 
 // Is the place of a location decision one that encloses every use, and may its level be split?
-bool is_offered(const PipelineIndex &index, const LoopNest &nest, const Decision &decision);
+bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision);
 
-Pruned apply(const CpuParameters &machine, const PipelineIndex &index, Pool &pool, const LoopNest &nest,
-             const Decision &decision, LoopNest &child);
-
-// The bodies of levels that enclose every use of `func`, outermost first; the root is not among them.
-std::vector<Site> common_sites(const PipelineIndex &index, const LoopNest &nest, int func);
+Pruned apply(const CpuParameters& machine, const PipelineIndex& index, Pool& pool, const LoopNest& nest,
+             const Decision& decision, LoopNest& child);
 
 }  // namespace metol::cpu

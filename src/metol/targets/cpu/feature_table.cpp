@@ -26,9 +26,15 @@ std::span<const FeatureColumn> term_columns() {
 
 namespace {
 
-double m(double x) { return std::max(x, 1.0); }
-double select(bool condition, double t, double f) { return condition ? t : f; }
-double minimum(double a, double b) { return std::min(a, b); }
+double m(double x) {
+    return std::max(x, 1.0);
+}
+double select(bool condition, double t, double f) {
+    return condition ? t : f;
+}
+double minimum(double a, double b) {
+    return std::min(a, b);
+}
 
 }  // namespace
 

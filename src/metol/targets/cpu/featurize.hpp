@@ -10,10 +10,10 @@ namespace metol::cpu {
 
 // Rows of the Stages of `group`: Funcs computed in one sub-nest of the root. Rows of what is inlined into them are
 // added to, since several groups can inline the same Func. `rows` is [stages, kFeatureCount].
-void featurize(const CpuParameters &machine, const PipelineIndex &index, const LoopNest &nest,
+void featurize(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                std::span<const int32_t> group, std::span<float> rows);
 
 // Fills working_set_at_root, the same for every Stage, from the rows of a whole state.
-void patch_working_set_at_root(const PipelineIndex &index, const LoopNest &nest, std::span<float> rows);
+void patch_working_set_at_root(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows);
 
 }  // namespace metol::cpu

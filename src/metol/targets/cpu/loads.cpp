@@ -14,12 +14,12 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 // Adams et al. 2019, appendix A: strides below five are loaded as that many dense vectors.
 constexpr double kMaxDenseStride = 4;
 
-EffectiveAccess direct(const Access &access, int producer) {
+EffectiveAccess direct(const Access& access, int producer) {
     EffectiveAccess out;
     out.producer = producer;
     out.count = access.count;
     for (size_t d = 0; d < access.jacobian.size(); d++) {
-        const JacobianRow &row = access.jacobian[d];
+        const JacobianRow& row = access.jacobian[d];
         std::array<double, kMaxLoops> derivatives{};
         for (size_t i = 0; i < row.numerator.size(); i++) {
             derivatives[i] = row.is_known[i] ? static_cast<double>(row.numerator[i]) / row.denominator[i] : kUnknown;
@@ -31,7 +31,7 @@ EffectiveAccess direct(const Access &access, int producer) {
 }
 
 // `outer` reads an inlined Func whose definition reads through `inner`: chain rule, and offsets that add up.
-EffectiveAccess through(const Stage &inlined, const EffectiveAccess &outer, const EffectiveAccess &inner) {
+EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
     EffectiveAccess out;
     out.producer = inner.producer;
     double positions = 1;
@@ -57,23 +57,23 @@ EffectiveAccess through(const Stage &inlined, const EffectiveAccess &outer, cons
     return out;
 }
 
-void collect(const PipelineIndex &index, const LoopNest &nest, const EffectiveAccess &access, double calls,
-             StageReads &reads) {
+void collect(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, double calls,
+             StageReads& reads) {
     if (nest[access.producer].placement != Placement::Inline) {
         reads.accesses.push_back(access);
         return;
     }
     const double uses = calls * access.count;
     const auto same = std::find_if(reads.inlined.begin(), reads.inlined.end(),
-                                   [&](const InlinedUse &use) { return use.func == access.producer; });
+                                   [&](const InlinedUse& use) { return use.func == access.producer; });
     if (same == reads.inlined.end()) {
         reads.inlined.push_back({access.producer, uses});
     } else {
         same->calls_per_point += uses;
     }
-    const Stage &inlined = index.stage(index.func(access.producer).stages.front());
-    for (const Edge &edge : inlined.edges) {
-        for (const Access &inner : edge.accesses) {
+    const Stage& inlined = index.stage(index.func(access.producer).stages.front());
+    for (const Edge& edge : inlined.edges) {
+        for (const Access& inner : edge.accesses) {
             EffectiveAccess combined = through(inlined, access, direct(inner, edge.producer));
             combined.is_clamped = access.is_clamped || index.func(access.producer).is_boundary_condition;
             collect(index, nest, combined, calls * access.count, reads);
@@ -84,7 +84,7 @@ void collect(const PipelineIndex &index, const LoopNest &nest, const EffectiveAc
 // How a coordinate of the producer moves along the vector loop.
 enum class VectorAccess { Broadcast, Dense, Gather };
 
-VectorAccess classify(const EffectiveAccess &access, int vector_loop, int innermost_dim, double &stride) {
+VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innermost_dim, double& stride) {
     stride = 0;
     const auto v = static_cast<size_t>(vector_loop);
     bool is_broadcast = true;
@@ -106,22 +106,22 @@ VectorAccess classify(const EffectiveAccess &access, int vector_loop, int innerm
 
 }  // namespace
 
-StageReads effective_reads(const PipelineIndex &index, const LoopNest &nest, int stage_id) {
+StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     StageReads reads;
-    for (const Edge &edge : index.stage(stage_id).edges) {
-        for (const Access &access : edge.accesses) {
+    for (const Edge& edge : index.stage(stage_id).edges) {
+        for (const Access& access : edge.accesses) {
             collect(index, nest, direct(access, edge.producer), 1, reads);
         }
     }
     return reads;
 }
 
-std::vector<ReadBox> read_boxes(const PipelineIndex &index, const LoopNest &nest, int stage_id, const Box &loops) {
+std::vector<ReadBox> read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Box& loops) {
     std::vector<ReadBox> pending;
     std::vector<ReadBox> found;
-    const auto add = [&](int producer, const Box &box) {
-        auto &list = nest[producer].placement == Placement::Inline ? pending : found;
-        for (ReadBox &existing : list) {
+    const auto add = [&](int producer, const Box& box) {
+        auto& list = nest[producer].placement == Placement::Inline ? pending : found;
+        for (ReadBox& existing : list) {
             if (existing.producer == producer) {
                 existing.box.include(box);
                 return;
@@ -129,28 +129,27 @@ std::vector<ReadBox> read_boxes(const PipelineIndex &index, const LoopNest &nest
         }
         list.push_back({producer, box});
     };
-    for (const Edge &edge : index.stage(stage_id).edges) {
+    for (const Edge& edge : index.stage(stage_id).edges) {
         add(edge.producer, read_box(edge, loops));
     }
     while (!pending.empty()) {
         // Ids are topological: the largest pending one has no consumer left that could enlarge its box.
-        const auto next = std::max_element(pending.begin(), pending.end(), [](const ReadBox &a, const ReadBox &b) {
-            return a.producer < b.producer;
-        });
+        const auto next = std::max_element(pending.begin(), pending.end(),
+                                           [](const ReadBox& a, const ReadBox& b) { return a.producer < b.producer; });
         const ReadBox inlined = *next;
         pending.erase(next);
-        for (const Edge &edge : index.stage(index.func(inlined.producer).stages.front()).edges) {
+        for (const Edge& edge : index.stage(index.func(inlined.producer).stages.front()).edges) {
             add(edge.producer, read_box(edge, inlined.box));
         }
     }
     return found;
 }
 
-TileLoads loads_of_tile(const PipelineIndex &index, const LoopNest &nest, const EffectiveAccess &access,
-                        const TileShape &tile) {
+TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
+                        const TileShape& tile) {
     TileLoads loads;
-    const Func &producer = index.func(access.producer);
-    const FuncSchedule &schedule = nest[access.producer];
+    const Func& producer = index.func(access.producer);
+    const FuncSchedule& schedule = nest[access.producer];
     const bool is_in_memory = producer.is_input || schedule.placement != Placement::Unscheduled;
     const int innermost_dim = is_in_memory ? (producer.is_input ? 0 : schedule.innermost_dim) : -1;
     // Distinct positions along each coordinate over the whole tile, the vector loop's lanes counted as one.
@@ -181,16 +180,21 @@ TileLoads loads_of_tile(const PipelineIndex &index, const LoopNest &nest, const 
         return loads;
     }
     double stride = 0;
-    const double registers = divide_up(static_cast<int64_t>(tile.vector_width) * producer.bytes_per_point(), tile.vector_bytes);
+    const double registers =
+        divide_up(static_cast<int64_t>(tile.vector_width) * producer.bytes_per_point(), tile.vector_bytes);
     switch (classify(access, tile.vector_loop, innermost_dim, stride)) {
-        case VectorAccess::Broadcast: loads.scalar = distinct_loads; break;
+        case VectorAccess::Broadcast:
+            loads.scalar = distinct_loads;
+            break;
         case VectorAccess::Dense: {
             const double clamped = access.is_clamped ? tile.clamped_share : 0;
             loads.dense = (1 - clamped) * distinct_loads * registers * std::max(1.0, std::ceil(stride));
             loads.scalar = clamped * distinct_loads * tile.vector_width;
             break;
         }
-        case VectorAccess::Gather: loads.scalar = distinct_loads * tile.vector_width; break;
+        case VectorAccess::Gather:
+            loads.scalar = distinct_loads * tile.vector_width;
+            break;
     }
     return loads;
 }

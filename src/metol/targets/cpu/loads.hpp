@@ -10,7 +10,7 @@ namespace metol::cpu {
 // A load of a Func that is in memory: Jacobian over the loops of the reading Stage, inlined Funcs multiplied in.
 struct EffectiveAccess {
     int producer = -1;
-    double count = 1;  // distinct loads a point
+    double count = 1;                                     // distinct loads a point
     std::vector<std::array<double, kMaxLoops>> jacobian;  // [dimensions of the producer]; NaN where unknown
     std::vector<double> distinct;                         // [dimensions] different offsets
     bool is_clamped = false;                              // through an inlined boundary condition
@@ -27,7 +27,7 @@ struct StageReads {
     std::vector<InlinedUse> inlined;
 };
 
-StageReads effective_reads(const PipelineIndex &index, const LoopNest &nest, int stage);
+StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage);
 
 struct ReadBox {
     int producer;
@@ -35,7 +35,7 @@ struct ReadBox {
 };
 
 // The region of every producer in memory that `stage` reads while its loops cover `loops`.
-std::vector<ReadBox> read_boxes(const PipelineIndex &index, const LoopNest &nest, int stage, const Box &loops);
+std::vector<ReadBox> read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage, const Box& loops);
 
 // Loads of one tile of the Stage, by kind; shared across the tile where a value is loaded by several of its points.
 struct TileLoads {
@@ -52,7 +52,7 @@ struct TileShape {
     double clamped_share;
 };
 
-TileLoads loads_of_tile(const PipelineIndex &index, const LoopNest &nest, const EffectiveAccess &access,
-                        const TileShape &tile);
+TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
+                        const TileShape& tile);
 
 }  // namespace metol::cpu

@@ -9,7 +9,7 @@ namespace metol::cpu {
 namespace {
 
 // Iterations of the tile along each loop.
-Trips iterations_of(const Stage &stage, const Box &loops, const Trips &tile) {
+Trips iterations_of(const Stage& stage, const Box& loops, const Trips& tile) {
     Trips count = unit_trips();
     for (size_t i = 0; i < stage.loops.size(); i++) {
         count[i] = divide_up(std::max<int64_t>(1, loops[static_cast<int>(i)].extent()), tile[i]);
@@ -19,7 +19,7 @@ Trips iterations_of(const Stage &stage, const Box &loops, const Trips &tile) {
 
 }  // namespace
 
-StageNest make_nest(const Stage &stage, const Box &loops, const StageTiling &tiling, bool is_root) {
+StageNest make_nest(const Stage& stage, const Box& loops, const StageTiling& tiling, bool is_root) {
     StageNest nest;
     nest.vector_loop = static_cast<int8_t>(tiling.vector_loop);
     nest.vector_width = static_cast<int16_t>(tiling.vector_width);
@@ -49,7 +49,7 @@ StageNest make_nest(const Stage &stage, const Box &loops, const StageTiling &til
     return nest;
 }
 
-StageTiling tiling_of(const Stage &stage, const StageNest &nest) {
+StageTiling tiling_of(const Stage& stage, const StageNest& nest) {
     StageTiling tiling;
     tiling.vector_loop = nest.vector_loop;
     tiling.vector_width = nest.vector_width;
@@ -70,14 +70,14 @@ StageTiling tiling_of(const Stage &stage, const StageNest &nest) {
     return tiling;
 }
 
-int vector_width_for(const CpuParameters &machine, const Stage &stage, int64_t extent) {
+int vector_width_for(const CpuParameters& machine, const Stage& stage, int64_t extent) {
     const int native = std::max(1, machine.vector_bytes / std::max(1, stage.narrowest_bytes));
     return std::min(native, power_of_two_at_least(extent));
 }
 
-Trips default_tasks(const CpuParameters &machine, const PipelineIndex &index, int stage_id, const Box &loops,
-                    const StageTiling &tiling) {
-    const Stage &stage = index.stage(stage_id);
+Trips default_tasks(const CpuParameters& machine, const PipelineIndex& index, int stage_id, const Box& loops,
+                    const StageTiling& tiling) {
+    const Stage& stage = index.stage(stage_id);
     const Trips iterations = iterations_of(stage, loops, tiling.tile);
     Trips tasks = unit_trips();
     int32_t wanted = 8 * machine.cores;
@@ -92,18 +92,19 @@ Trips default_tasks(const CpuParameters &machine, const PipelineIndex &index, in
     return tasks;
 }
 
-StageTiling default_tiling(const CpuParameters &machine, const PipelineIndex &index, int stage_id, const Box &loops,
-                           int preferred_dim, const FuncSchedule &schedule) {
-    const Stage &stage = index.stage(stage_id);
+StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& index, int stage_id, const Box& loops,
+                           int preferred_dim, const FuncSchedule& schedule) {
+    const Stage& stage = index.stage(stage_id);
     StageTiling tiling;
     int64_t longest = 1;
     for (size_t i = 0; i < stage.loops.size() && !stage.has_data_dependent_write; i++) {
-        const LoopDim &loop = stage.loops[i];
+        const LoopDim& loop = stage.loops[i];
         const int64_t extent = loops[static_cast<int>(i)].extent();
         if (loop.is_reduction || extent < 2 || loop.pure_dim == schedule.slide_dim) {
             continue;
         }
-        const bool is_preferred = loop.pure_dim == preferred_dim && 2 * extent >= vector_width_for(machine, stage, 1 << 20);
+        const bool is_preferred =
+            loop.pure_dim == preferred_dim && 2 * extent >= vector_width_for(machine, stage, 1 << 20);
         if (is_preferred || extent > longest) {
             tiling.vector_loop = static_cast<int>(i);
             longest = is_preferred ? INT64_MAX : extent;

@@ -1,0 +1,80 @@
+#include "targets/cpu/code_size.hpp"
+
+#include <algorithm>
+
+#include "targets/cpu/limits.hpp"
+#include "targets/cpu/loads.hpp"
+#include "targets/cpu/nest_queries.hpp"
+
+namespace metol::cpu {
+
+namespace {
+
+// Operations on native registers in the tile of a Stage, with all that is inlined into it so far.
+double tile_operations(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const Stage& stage = index.stage(stage_id);
+    const StageNest& own = nest_of(index, nest, stage_id);
+    double points = 1;
+    for (int32_t count : own.levels.back()) {
+        points *= count;
+    }
+    double operations = operations_of(stage);
+    for (const InlinedUse& use : effective_reads(index, nest, stage_id).inlined) {
+        operations += use.calls_per_point * operations_of(index.stage(index.func(use.func).stages.front()));
+    }
+    const double registers =
+        std::max(1.0, static_cast<double>(own.vector_width) * stage.widest_bytes / machine.vector_bytes);
+    return points / own.vector_width * registers * operations;
+}
+
+// The same tiling with nothing unrolled: what the tile held beyond one vector turns in the loops around it.
+void roll_up(StageNest& nest) {
+    Trips& tile = nest.levels.back();
+    Trips& around = nest.levels[nest.levels.size() - 2];
+    for (size_t i = 0; i < kMaxLoops; i++) {
+        const int32_t unit = static_cast<int>(i) == nest.vector_loop ? nest.vector_width : 1;
+        around[i] *= tile[i] / unit;
+        tile[i] = unit;
+    }
+}
+
+}  // namespace
+
+double operations_of(const Stage& stage) {
+    double total = 0;
+    for (float count : stage.op_histogram) {
+        total += static_cast<double>(count);
+    }
+    return total;
+}
+
+double max_tile_operations(const PipelineIndex& index) {
+    return std::clamp(kMaxOperations / std::max(1, index.stage_count()), kLeastTileOperations, kMostTileOperations);
+}
+
+Pruned limit_code(const CpuParameters& machine, const PipelineIndex& index, Pool& pool, LoopNest& child, int func) {
+    std::vector<int> readers;
+    collect_readers(index, child, func, readers);
+    const double limit = max_tile_operations(index);
+    for (int stage : readers) {
+        const int reader = index.stage(stage).func;
+        if (!child[reader].is_computed() || tile_operations(machine, index, child, stage) <= limit) {
+            continue;
+        }
+        const int around = nest_of(index, child, stage).inner_level() - 1;
+        for (const FuncSchedule* other : child.funcs) {
+            if (other->placement == Placement::At && other->compute.stage == stage && other->compute.level == around) {
+                return Pruned::TileTooLarge;
+            }
+        }
+        FuncSchedule rolled = child[reader];
+        const auto& stages = index.func(reader).stages;
+        roll_up(rolled.stages[static_cast<size_t>(std::find(stages.begin(), stages.end(), stage) - stages.begin())]);
+        child.funcs[static_cast<size_t>(reader)] = pool.intern(std::move(rolled));
+        if (tile_operations(machine, index, child, stage) > kSingleTileFactor * limit) {
+            return Pruned::TileTooLarge;
+        }
+    }
+    return Pruned::None;
+}
+}  // namespace metol::cpu

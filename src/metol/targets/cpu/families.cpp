@@ -1,0 +1,276 @@
+// What can be decided next: the candidates of each step of the CPU space.
+#include <algorithm>
+
+#include "schedule/tilings.hpp"
+#include "targets/cpu/decisions.hpp"
+#include "targets/cpu/limits.hpp"
+#include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/stage_tiling.hpp"
+
+namespace metol::cpu {
+
+namespace {
+
+Decision at(int func, const Site& site) {
+    Decision decision;
+    decision.kind = DecisionKind::At;
+    decision.func = static_cast<int16_t>(func);
+    decision.stage = site.stage;
+    decision.level = site.level;
+    decision.trips.fill(1);
+    return decision;
+}
+
+void add_site(const SpaceOptions& options, const PipelineIndex& index, const LoopNest& nest, Decision decision,
+              const Site& site, std::vector<DecisionFamily>& families) {
+    families.push_back({decision, {}});
+    const bool can_slide = options.allow_sliding && !is_parallel_level(index, nest, site) &&
+                           loops_that_turn(level_of(index, nest, site)) == 1;
+    if (can_slide) {
+        decision.is_sliding = 1;
+        families.push_back({decision, {}});
+    }
+}
+
+// Splits of the level at `site`: reductions stay whole, in the inner part.
+void add_splits(const SpaceOptions& options, const PipelineIndex& index, const LoopNest& nest, int func,
+                const Site& site, std::vector<DecisionFamily>& families) {
+    const Stage& host = index.stage(site.stage);
+    const Trips& trips = level_of(index, nest, site);
+    std::vector<int32_t> splittable(host.loops.size(), 1);
+    for (size_t i = 0; i < host.loops.size(); i++) {
+        splittable[i] = host.loops[i].is_reduction ? 1 : trips[i];
+    }
+    DecisionFamily family{at(func, site), tilings(splittable, kFamilyCap)};
+    for (size_t i = 0; i < host.loops.size(); i++) {
+        if (host.loops[i].is_reduction) {
+            family.choices[i] = {trips[i]};
+        }
+    }
+    family.base.is_split = 1;
+    families.push_back(family);
+    if (options.allow_sliding) {
+        family.base.is_sliding = 1;
+        // The outer part may turn along one loop only: every other loop stays whole inside.
+        for (size_t slid = 0; slid < host.loops.size(); slid++) {
+            if (splittable[slid] <= 1 || loops_that_turn(trips) < 2) {
+                continue;
+            }
+            DecisionFamily line = family;
+            for (size_t i = 0; i < host.loops.size(); i++) {
+                if (i != slid) {
+                    line.choices[i] = {trips[i]};
+                }
+            }
+            families.push_back(line);
+        }
+    }
+}
+
+std::vector<DecisionFamily> location_families(const PipelineIndex& index, const LoopNest& nest, int func,
+                                              const SpaceOptions& options) {
+    std::vector<DecisionFamily> families;
+    Decision decision;
+    decision.func = static_cast<int16_t>(func);
+    const auto f = static_cast<size_t>(func);
+    if (options.allow_inline && index.is_inlinable[f]) {
+        decision.kind = DecisionKind::Inline;
+        families.push_back({decision, {}});
+        if (index.must_inline[f]) {
+            return families;
+        }
+    }
+    decision.kind = DecisionKind::Root;
+    families.push_back({decision, {}});
+    if (!options.allow_compute_at || index.func(func).is_output || index.func(func).is_extern) {
+        return families;
+    }
+    const std::vector<Site> sites = common_sites(index, nest, func);
+    for (const Site& site : sites) {
+        add_site(options, index, nest, at(func, site), site, families);
+    }
+    const bool can_split = options.allow_split && !sites.empty() && !is_parallel_level(index, nest, sites.back());
+    if (can_split) {
+        add_splits(options, index, nest, func, sites.back(), families);
+    }
+    return families;
+}
+
+// Points of the tile along one loop: powers of two of its unit, and all of a short loop.
+std::vector<int32_t> tile_sizes(int64_t extent, int32_t unit) {
+    std::vector<int32_t> sizes;
+    for (int32_t size = unit; size <= kMaxUnroll * unit && (size == unit || size <= extent); size *= 2) {
+        sizes.push_back(size);
+    }
+    const bool is_short =
+        unit == 1 && extent <= kMaxUnroll && std::find(sizes.begin(), sizes.end(), extent) == sizes.end();
+    if (is_short) {
+        sizes.push_back(static_cast<int32_t>(extent));
+    }
+    return sizes;
+}
+
+// Loops, innermost first, that a tile may unroll: the vector loop and the two pure loops around it.
+std::vector<int> unrollable_loops(const PipelineIndex& index, int stage_id, int vector_loop) {
+    std::vector<int> loops;
+    const std::vector<int> order = index.nest_order(stage_id, vector_loop);
+    for (auto it = order.rbegin(); it != order.rend() && loops.size() < 3; ++it) {
+        if (!index.stage(stage_id).loops[static_cast<size_t>(*it)].is_reduction) {
+            loops.push_back(*it);
+        }
+    }
+    return loops;
+}
+
+std::vector<ReductionPlace> reduction_places(const Stage& stage, const Box& loops) {
+    int64_t reduced = 1;
+    int64_t pure = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        (stage.loops[i].is_reduction ? reduced : pure) *= loops[static_cast<int>(i)].extent();
+    }
+    std::vector<ReductionPlace> places = {ReductionPlace::Inside};
+    if (reduced > 1 && reduced <= kMaxUnroll && !stage.has_data_dependent_write) {
+        places.push_back(ReductionPlace::Unrolled);
+    }
+    if (reduced > 1 && pure > 1) {
+        places.push_back(ReductionPlace::Outside);
+    }
+    return places;
+}
+
+std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const PipelineIndex& index,
+                                           const LoopNest& nest, const DecisionStep& step,
+                                           const SpaceOptions& options) {
+    const Stage& stage = index.stage(step.stage);
+    const FuncSchedule& schedule = nest[step.func];
+    Regions regions(index, nest);
+    const Box loops = regions.loops(step.stage, schedule.compute);
+    std::vector<int> vector_loops;
+    // A scatter stays serial: its lanes may meet in one place, and its predicated form is scalar code all the same.
+    for (size_t i = 0; i < stage.loops.size() && !stage.has_data_dependent_write; i++) {
+        const LoopDim& loop = stage.loops[i];
+        const bool is_layout_fixed = index.func(step.func).is_output && loop.pure_dim != 0 && loops[0].extent() >= 4;
+        if (!loop.is_reduction && loops[static_cast<int>(i)].extent() > 1 && loop.pure_dim != schedule.slide_dim &&
+            !is_layout_fixed) {
+            vector_loops.push_back(static_cast<int>(i));
+        }
+    }
+    if (vector_loops.empty()) {
+        vector_loops.push_back(-1);
+    }
+    std::vector<DecisionFamily> families;
+    for (int vector_loop : vector_loops) {
+        for (ReductionPlace place : reduction_places(stage, loops)) {
+            Decision decision;
+            decision.kind = DecisionKind::Inner;
+            decision.func = step.func;
+            decision.stage = step.stage;
+            decision.vector_loop = static_cast<int8_t>(vector_loop);
+            decision.reduction = static_cast<int8_t>(place);
+            if (vector_loop >= 0) {
+                decision.vector_width =
+                    static_cast<int16_t>(vector_width_for(machine, stage, loops[vector_loop].extent()));
+            }
+            DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
+            for (int loop : unrollable_loops(index, step.stage, vector_loop)) {
+                const int32_t unit = loop == vector_loop ? decision.vector_width : 1;
+                auto& sizes = family.choices[static_cast<size_t>(loop)];
+                sizes = options.allow_unroll ? tile_sizes(loops[loop].extent(), unit) : std::vector<int32_t>{unit};
+            }
+            for (size_t i = 0; i < stage.loops.size() && place == ReductionPlace::Unrolled; i++) {
+                if (stage.loops[i].is_reduction) {
+                    family.choices[i] = {static_cast<int32_t>(loops[static_cast<int>(i)].extent())};
+                }
+            }
+            families.push_back(std::move(family));
+        }
+    }
+    return families;
+}
+
+std::vector<DecisionFamily> parallel_families(const CpuParameters& machine, const PipelineIndex& index,
+                                              const LoopNest& nest, const DecisionStep& step) {
+    const Stage& stage = index.stage(step.stage);
+    const StageTiling tiling = tiling_of(stage, nest_of(index, nest, step.stage));
+    Regions regions(index, nest);
+    const Box loops = regions.loops(step.stage, nest[step.func].compute);
+    Decision decision;
+    decision.kind = DecisionKind::Parallel;
+    decision.func = step.func;
+    decision.stage = step.stage;
+    decision.trips.fill(1);
+    DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
+    std::vector<int32_t> trips(stage.loops.size(), 1);
+    int64_t offered = 1;
+    // Outermost loops first, until they alone can occupy the machine; three at most.
+    int taken = 0;
+    for (int loop : index.nest_order(step.stage, tiling.vector_loop)) {
+        const auto i = static_cast<size_t>(loop);
+        const bool is_enough =
+            taken >= 3 || (loop == tiling.vector_loop && offered >= kMaxTasksPerCore * machine.cores);
+        if (stage.loops[i].is_reduction || is_enough) {
+            break;
+        }
+        const int32_t count = divide_up(loops[loop].extent(), tiling.tile[i]);
+        trips[i] = std::min(count, kMaxTasksPerCore * machine.cores);
+        offered *= trips[i];
+        taken++;
+    }
+    family.choices = tilings(trips, kFamilyCap);
+    return {family};
+}
+DecisionFamily keep(const DecisionStep& step) {
+    Decision decision;
+    decision.kind = DecisionKind::Keep;
+    decision.func = step.func;
+    decision.stage = step.stage;
+    return {decision, {}};
+}
+}  // namespace
+
+std::vector<DecisionStep> steps(const PipelineIndex& index) {
+    std::vector<DecisionStep> all;
+    for (int32_t func : index.order) {
+        const auto f = static_cast<int16_t>(func);
+        all.push_back({DecisionStep::Kind::Location, f, -1});
+        if (index.must_inline[static_cast<size_t>(func)]) {
+            continue;
+        }
+        for (int32_t stage : index.func(func).stages) {
+            all.push_back({DecisionStep::Kind::Inner, f, static_cast<int16_t>(stage)});
+            all.push_back({DecisionStep::Kind::Parallel, f, static_cast<int16_t>(stage)});
+        }
+    }
+    return all;
+}
+
+std::vector<DecisionFamily> families(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
+                                     const DecisionStep& step, const SpaceOptions& options) {
+    const FuncSchedule& schedule = nest[step.func];
+    switch (step.kind) {
+        case DecisionStep::Kind::Location:
+            return location_families(index, nest, step.func, options);
+        case DecisionStep::Kind::Inner:
+            if (schedule.is_computed()) {
+                return inner_families(machine, index, nest, step, options);
+            }
+            break;
+        case DecisionStep::Kind::Parallel:
+            if (schedule.placement == Placement::Root) {
+                return parallel_families(machine, index, nest, step);
+            }
+            break;
+    }
+    return {keep(step)};
+}
+bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) {
+    if (decision.kind != DecisionKind::At) {
+        return true;
+    }
+    const Site site{decision.stage, decision.level, Site::kAllLoops};
+    const std::vector<Site> sites = common_sites(index, nest, decision.func);
+    const bool is_there = std::find(sites.begin(), sites.end(), site) != sites.end();
+    const bool may_stay = !index.func(decision.func).is_output && !index.func(decision.func).is_extern;
+    return is_there && may_stay && !(decision.is_split && is_parallel_level(index, nest, site));
+}
+}  // namespace metol::cpu

@@ -1,0 +1,243 @@
+// What a sub-nest reads, writes and keeps: footprints, the traffic between caches, storage.
+#include <algorithm>
+
+#include "targets/cpu/group_featurizer.hpp"
+
+namespace metol::cpu {
+
+namespace {
+
+// Blocks below this come from the allocator's own lists, whatever happens at the top of its heap.
+constexpr double kListBytes = 64 * 1024;
+
+Footprint footprint(const CpuParameters& machine, const Func& func, int innermost_dim, const Box& box) {
+    if (box.is_empty || box.dimensions == 0) {
+        return {static_cast<double>(func.bytes_per_point()), 1};
+    }
+    const double run_bytes = static_cast<double>(box[innermost_dim].extent()) * func.bytes_per_point();
+    const double line = static_cast<double>(machine.cache_line_bytes);
+    const double runs =
+        static_cast<double>(box.points()) / static_cast<double>(std::max<int64_t>(1, box[innermost_dim].extent()));
+    // A run shorter than a line still brings the line in; a longer one on average half a line more than it holds.
+    return {runs * std::max(run_bytes, line), runs};
+}
+
+}  // namespace
+
+Footprint GroupFeaturizer::footprint_of(int func, const Box& box) const {
+    return footprint(machine_, index_.func(func), innermost_dim(func), box);
+}
+
+double GroupFeaturizer::storage_bytes(int func) {
+    const FuncSchedule& schedule = nest_[func];
+    const Box& box = regions_.computed(func, schedule.slide_dim >= 0 ? schedule.compute : schedule.store);
+    return static_cast<double>(box.points()) * index_.func(func).bytes_per_point();
+}
+
+const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& site) {
+    const uint64_t key =
+        (static_cast<uint64_t>(stage) << 32) | (static_cast<uint64_t>(static_cast<uint16_t>(site.stage)) << 16) |
+        (static_cast<uint64_t>(static_cast<uint8_t>(site.level)) << 8) | static_cast<uint8_t>(site.loops);
+    const auto found = reads_.find(key);
+    if (found != reads_.end()) {
+        return found->second;
+    }
+    return reads_[key] = read_boxes(index_, nest_, stage, regions_.loops(stage, site));
+}
+
+double GroupFeaturizer::touched_bytes(const Site& site) {
+    const uint64_t key = (static_cast<uint64_t>(static_cast<uint16_t>(site.stage)) << 16) |
+                         (static_cast<uint64_t>(static_cast<uint8_t>(site.level)) << 8) |
+                         static_cast<uint8_t>(site.loops);
+    if (const auto found = touched_.find(key); found != touched_.end()) {
+        return found->second;
+    }
+    std::unordered_map<int, Box> outside;
+    double bytes = 0;
+    for (int32_t func : group_) {
+        const bool is_stored_inside = nest_[func].placement == Placement::At && regions_.is_inside(func, site) &&
+                                      (site.is_root() || is_stored_in(func, site));
+        bytes += is_stored_inside ? storage_bytes(func) : 0;
+        for (int stage : index_.func(func).stages) {
+            const bool is_own = stage == site.stage;
+            if (!is_own && !site.is_root() && !regions_.is_inside(func, site)) {
+                continue;
+            }
+            for (const ReadBox& read : reads_at(stage, site)) {
+                const bool is_local =
+                    nest_[read.producer].placement == Placement::At && is_stored_in(read.producer, site);
+                if (!is_local && is_known(read.producer)) {
+                    outside[read.producer].include(read.box);
+                }
+            }
+            if (is_own || (site.is_root() && nest_[func].placement == Placement::Root)) {
+                outside[func].include(written_box(stage, site));
+            }
+        }
+    }
+    for (const auto& [producer, box] : outside) {
+        bytes += footprint_of(producer, box).bytes;
+    }
+    return touched_[key] = bytes;
+}
+
+bool GroupFeaturizer::is_stored_in(int func, const Site& site) const {
+    const FuncSchedule& schedule = nest_[func];
+    if (site.is_root()) {
+        return true;
+    }
+    if (schedule.store.stage == site.stage) {
+        return schedule.store.level >= site.level;
+    }
+    return !schedule.store.is_root() && regions_.is_inside(index_.stage(schedule.store.stage).func, site);
+}
+
+Box GroupFeaturizer::written_box(int stage_id, const Site& site) {
+    const Stage& stage = index_.stage(stage_id);
+    const Box loops = regions_.loops(stage_id, site);
+    Box box = regions_.computed(stage.func, nest_[stage.func].compute);
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (!stage.loops[i].is_reduction) {
+            box[stage.loops[i].pure_dim] = loops[static_cast<int>(i)];
+        }
+    }
+    return box;
+}
+
+Footprint GroupFeaturizer::traffic(const StageContext& context, int producer, double capacity) {
+    const FuncSchedule& schedule = nest_[producer];
+    const Site store = index_.func(producer).is_input ? Site{} : schedule.store;
+    const auto begin = std::find(context.chain.begin(), context.chain.end(), store);
+    auto outside = begin;
+    for (auto it = begin; it != context.chain.end(); ++it) {
+        if (touched_bytes(*it) <= capacity) {
+            if (it == begin) {
+                return {};
+            }
+            break;
+        }
+        outside = it;
+    }
+    if (outside == context.chain.end()) {
+        return {};
+    }
+    for (const ReadBox& read : reads_at(context.id, *outside)) {
+        if (read.producer == producer) {
+            const Footprint once = footprint_of(producer, read.box);
+            const auto times = static_cast<double>(regions_.iterations(*outside));
+            return {once.bytes * times, once.segments * times};
+        }
+    }
+    return {};
+}
+
+void GroupFeaturizer::measure_storage(const StageContext& context, float* out) {
+    const Stage& stage = index_.stage(context.id);
+    const Func& func = index_.func(stage.func);
+    const FuncSchedule& schedule = nest_[stage.func];
+    const int inner = schedule.innermost_dim;
+    const auto innermost = [&](const Box& box) {
+        return box.dimensions == 0 ? 1.0 : static_cast<double>(box[inner].extent()) * func.bytes_per_point();
+    };
+    const auto bytes = [&](const Box& box) { return static_cast<double>(box.points()) * func.bytes_per_point(); };
+    const Box& realized = regions_.computed(stage.func, schedule.store);
+    const Box& produced = regions_.production(stage.func);
+    const Box& root = regions_.computed(stage.func, Site{});
+    const Site task = task_site(context);
+    const Box at_task = task.stage == context.id ? written_box(context.id, task) : regions_.computed(stage.func, task);
+    out[k_bytes_at_realization] = static_cast<float>(storage_bytes(stage.func));
+    out[k_innermost_bytes_at_realization] = static_cast<float>(innermost(realized));
+    out[k_bytes_at_production] = static_cast<float>(bytes(produced));
+    out[k_innermost_bytes_at_production] = static_cast<float>(innermost(produced));
+    out[k_bytes_at_root] = static_cast<float>(bytes(root));
+    out[k_innermost_bytes_at_root] = static_cast<float>(innermost(root));
+    out[k_bytes_at_task] = static_cast<float>(bytes(at_task));
+    out[k_innermost_bytes_at_task] = static_cast<float>(innermost(at_task));
+    const double stored = storage_bytes(stage.func);
+    const bool is_large = stored >= static_cast<double>(machine_.fault_threshold_bytes);
+    const bool is_trimmed = schedule.placement == Placement::At && stored >= kListBytes && returns_memory();
+    const bool is_fresh = !func.is_output && stage.index == 0 && (is_large || is_trimmed);
+    out[k_bytes_faulted] = static_cast<float>(is_fresh ? stored * out[k_num_realizations] : 0);
+}
+
+// Does the allocator give memory back between tasks? glibc does once what is freed exceeds twice its largest block.
+bool GroupFeaturizer::returns_memory() {
+    double total = 0;
+    double largest = 0;
+    for (int32_t func : group_) {
+        const double bytes = nest_[func].placement == Placement::At ? storage_bytes(func) : 0;
+        total += bytes;
+        largest = std::max(largest, bytes);
+    }
+    return largest >= kListBytes && total > 2 * largest;
+}
+
+Footprint GroupFeaturizer::read_footprint(int stage, const Site& site, double* allocations) {
+    Footprint total;
+    for (const ReadBox& read : reads_at(stage, site)) {
+        if (!is_known(read.producer)) {
+            continue;
+        }
+        const Footprint one = footprint_of(read.producer, read.box);
+        total.bytes += one.bytes;
+        total.segments += one.segments;
+        if (allocations != nullptr) {
+            const bool is_input = index_.func(read.producer).is_input;
+            *allocations += is_input ? footprint_of(read.producer, regions_.required(read.producer, Site{})).bytes
+                                     : storage_bytes(read.producer);
+        }
+    }
+    return total;
+}
+
+void GroupFeaturizer::measure_reads(const StageContext& context, float* out) {
+    const FuncSchedule& schedule = nest_[index_.stage(context.id).func];
+    double allocations = 0;
+    const Footprint realization = read_footprint(context.id, schedule.store, &allocations);
+    const Footprint task = read_footprint(context.id, task_site(context), nullptr);
+    const Footprint tile = read_footprint(context.id, context.chain.back(), nullptr);
+    const double vectors = std::max(1.0, context.tile_points / context.nest.vector_width);
+    out[k_unique_bytes_read_per_realization] = static_cast<float>(realization.bytes);
+    out[k_unique_lines_read_per_realization] = static_cast<float>(realization.segments);
+    out[k_allocation_bytes_read_per_realization] = static_cast<float>(allocations);
+    out[k_unique_bytes_read_per_task] = static_cast<float>(task.bytes);
+    out[k_unique_lines_read_per_task] = static_cast<float>(task.segments);
+    out[k_unique_bytes_read_per_vector] = static_cast<float>(tile.bytes / vectors);
+    out[k_unique_lines_read_per_vector] = static_cast<float>(tile.segments / vectors);
+}
+
+void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
+    const Stage& stage = index_.stage(context.id);
+    std::vector<int> producers;
+    for (const EffectiveAccess& access : context.reads.accesses) {
+        const bool is_new = std::find(producers.begin(), producers.end(), access.producer) == producers.end();
+        if (is_new && is_known(access.producer)) {
+            producers.push_back(access.producer);
+        }
+    }
+    const auto l1 = static_cast<double>(machine_.l1_bytes);
+    const auto l2 = static_cast<double>(machine_.l2_bytes);
+    const auto l3 = static_cast<double>(machine_.l3_bytes);
+    double into[3] = {0, 0, 0};
+    double segments = 0;
+    for (int producer : producers) {
+        into[0] += traffic(context, producer, l1).bytes;
+        const Footprint second = traffic(context, producer, l2);
+        into[1] += second.bytes;
+        segments += second.segments;
+        into[2] += traffic(context, producer, l3).bytes;
+    }
+    // Every write of a region that does not stay in a cache until it is read leaves that cache once a visit.
+    const FuncSchedule& schedule = nest_[stage.func];
+    const double written = out[k_bytes_at_realization] * out[k_num_realizations];
+    const double alive = touched_bytes(schedule.store);
+    const bool is_reread = !stage.self_accesses.empty();
+    out[k_bytes_into_l1] = static_cast<float>(into[0] + (is_reread && alive > l1 ? written : 0));
+    out[k_bytes_into_l2] = static_cast<float>(into[1] + (is_reread && alive > l2 ? written : 0));
+    out[k_bytes_into_l3] = static_cast<float>(into[2] + (is_reread && alive > l3 ? written : 0));
+    out[k_segments_into_l2] = static_cast<float>(segments);
+    out[k_bytes_written_beyond_l2] = static_cast<float>(alive > l2 ? written : 0);
+    out[k_bytes_written_beyond_l3] = static_cast<float>(alive > l3 ? written : 0);
+}
+
+}  // namespace metol::cpu

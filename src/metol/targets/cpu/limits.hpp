@@ -1,0 +1,28 @@
+// The limits of the CPU space, each with its reason (Adams et al. 2019, §3.2 and §3.3, and what Halide compiles).
+#pragma once
+
+#include <cstdint>
+
+namespace metol::cpu {
+
+// Candidates that one family of splits, tiles or tasks may hold before its sizes are coarsened.
+inline constexpr int64_t kFamilyCap = 48;
+// Adams et al. 2019, §3.2: no value is computed more than ten times; 16 tasks a core at most. §3.3: 16 unrolled.
+inline constexpr int64_t kMaxRecompute = 10;
+inline constexpr int32_t kMaxTasksPerCore = 16;
+inline constexpr int32_t kMaxUnroll = 16;
+// What slides has a size that is known at run time only: every unrolled iteration is guarded, and the code longer.
+inline constexpr int32_t kGuardedUnrollShare = 2;
+// Operations on native registers that all unrolled tiles of a pipeline may hold together, and the share of one Stage:
+// past it the code leaves the cache of decoded instructions, and the compiler's time grows faster than the code.
+inline constexpr double kMaxOperations = 16384;
+inline constexpr double kLeastTileOperations = 256;
+inline constexpr double kMostTileOperations = 1024;
+// How many times as much a tile may hold that is not unrolled: nothing can make it smaller but not inlining.
+inline constexpr double kSingleTileFactor = 4;
+// Halide's bounds inference looks at every Func of a sub-nest in every other: past these its time grows out of hand
+// (a chain of 32 stencils in one nest of five hosts was not compiled after three minutes).
+inline constexpr int kMaxHosts = 3;
+inline constexpr int kMaxFuncsInNest = 16;
+
+}  // namespace metol::cpu

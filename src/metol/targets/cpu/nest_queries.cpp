@@ -1,0 +1,89 @@
+#include "targets/cpu/nest_queries.hpp"
+
+#include <algorithm>
+
+namespace metol::cpu {
+
+const StageNest& nest_of(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const int func = index.stage(stage_id).func;
+    const auto& stages = index.func(func).stages;
+    const auto position = std::find(stages.begin(), stages.end(), stage_id) - stages.begin();
+    return nest[func].stages[static_cast<size_t>(position)];
+}
+
+int loops_that_turn(const Trips& trips) {
+    return static_cast<int>(std::count_if(trips.begin(), trips.end(), [](int32_t count) { return count > 1; }));
+}
+
+std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const FuncSchedule& schedule = nest[index.stage(stage_id).func];
+    std::vector<Site> sites;
+    if (schedule.placement == Placement::At) {
+        for (const Site& site : bodies(index, nest, schedule.compute.stage)) {
+            if (site.stage == schedule.compute.stage && site.level > schedule.compute.level) {
+                break;
+            }
+            sites.push_back(site);
+        }
+    }
+    const StageNest& own = nest_of(index, nest, stage_id);
+    for (int level = 0; level < own.inner_level(); level++) {
+        if (loops_that_turn(own.levels[static_cast<size_t>(level)]) > 0) {
+            sites.push_back({static_cast<int16_t>(stage_id), static_cast<int8_t>(level), Site::kAllLoops});
+        }
+    }
+    return sites;
+}
+
+void collect_readers(const PipelineIndex& index, const LoopNest& nest, int func, std::vector<int>& readers) {
+    for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
+        const int consuming = index.stage(consumer.stage).func;
+        if (nest[consuming].placement == Placement::Inline) {
+            collect_readers(index, nest, consuming, readers);
+        } else if (std::find(readers.begin(), readers.end(), consumer.stage) == readers.end()) {
+            readers.push_back(consumer.stage);
+        }
+    }
+}
+
+const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
+    return nest_of(index, nest, site.stage).levels[static_cast<size_t>(site.level)];
+}
+
+bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
+    return site.level == 0 && nest_of(index, nest, site.stage).is_parallel;
+}
+std::vector<Site> common_sites(const PipelineIndex& index, const LoopNest& nest, int func) {
+    std::vector<int> readers;
+    collect_readers(index, nest, func, readers);
+    std::vector<Site> common;
+    for (size_t i = 0; i < readers.size(); i++) {
+        const std::vector<Site> sites = bodies(index, nest, readers[i]);
+        if (i == 0) {
+            common = sites;
+            continue;
+        }
+        const auto [end, unused] = std::mismatch(common.begin(), common.end(), sites.begin(), sites.end());
+        common.erase(end, common.end());
+    }
+    return common;
+}
+int dimension_read_densely(const PipelineIndex& index, const LoopNest& nest, int func) {
+    std::array<int, kMaxLoops> votes{};
+    for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
+        const Stage& stage = index.stage(consumer.stage);
+        if (!nest[stage.func].is_computed()) {
+            continue;
+        }
+        const int v = nest_of(index, nest, consumer.stage).vector_loop;
+        for (const Access& access : stage.edges[static_cast<size_t>(consumer.edge)].accesses) {
+            for (size_t d = 0; d < access.jacobian.size() && v >= 0; d++) {
+                const JacobianRow& row = access.jacobian[d];
+                const auto loop = static_cast<size_t>(v);
+                votes[d] += row.is_known[loop] && row.numerator[loop] != 0 ? access.count : 0;
+            }
+        }
+    }
+    return static_cast<int>(std::max_element(votes.begin(), votes.end()) - votes.begin());
+}
+}  // namespace metol::cpu

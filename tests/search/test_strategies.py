@@ -1,0 +1,124 @@
+"""What every search strategy must do: the same checks for all."""
+
+import numpy as np
+import pytest
+from small_pipelines import PIPELINES, make_space
+
+from metol import _core
+from metol.errors import SearchError
+from metol.options import SearchOptions
+from metol.pipeline import extract
+from metol.search import BeamSearch, Budget, SearchResult, Strategy
+
+STRATEGIES: dict[str, Strategy] = {
+    "beam": BeamSearch(width=8, passes=3),
+    "greedy": BeamSearch(width=1),
+    "beam with dropout": BeamSearch(width=8, passes=3, dropout=0.3, seed=7),
+    "refined beam": SearchOptions(beam_width=4, passes=2).make(),
+    "refined greedy": SearchOptions(strategy="greedy").make(),
+}
+SAMPLE = ("pyramid", "convolution", "two_outputs", "no_dimension")
+MODEL = _core.CostModel()
+
+
+@pytest.fixture(params=STRATEGIES, scope="module")
+def strategy(request: pytest.FixtureRequest) -> Strategy:
+    return STRATEGIES[request.param]
+
+
+def space_of(name: str, threads: int = 1) -> _core.Space:
+    return make_space(extract(PIPELINES[name]()), threads=threads)
+
+
+def path_of(space: _core.Space, result: SearchResult) -> list[tuple[int, ...]]:
+    return space.path(result.state)
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_result_is_a_complete_loop_nest_of_its_cost(strategy: Strategy, name: str) -> None:
+    space = space_of(name)
+    found = strategy.search(space, MODEL, Budget.start())
+    assert found.is_complete
+    assert found.state.decisions_made.tolist() == [space.decision_count]
+    assert found.cost_seconds == space.cost(found.state, _core.CostModel(1))[0]
+    assert found.candidates >= space.decision_count
+    assert all(
+        s.placement != _core.Placement.UNSCHEDULED for s in found.state.describe() if s.func in space.decision_funcs
+    )
+
+
+@pytest.mark.parametrize("name", SAMPLE[:2])
+def test_result_does_not_depend_on_threads(strategy: Strategy, name: str) -> None:
+    paths = []
+    for threads in (1, 2, 4):
+        space = space_of(name, threads)
+        paths.append(path_of(space, strategy.search(space, MODEL, Budget.start())))
+    assert paths[0] == paths[1] == paths[2]
+
+
+def test_result_does_not_depend_on_what_is_remembered(strategy: Strategy) -> None:
+    space = space_of("pyramid")
+    first, again = (path_of(space, strategy.search(space, MODEL, Budget.start())) for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize("budget", [Budget.start(0.0), Budget(is_cancelled=lambda: True)], ids=["time", "cancel"])
+def test_a_spent_budget_still_gives_an_answer(strategy: Strategy, budget: Budget) -> None:
+    space = space_of("pyramid")
+    found = strategy.search(space, MODEL, budget)
+    assert not found.is_complete
+    assert found.state.decisions_made.tolist() == [space.decision_count]
+    # One greedy descent of a few dozen children each, not the whole search.
+    assert (
+        found.candidates < strategy.search(space, MODEL, Budget.start()).candidates or strategy == STRATEGIES["greedy"]
+    )
+
+
+def test_cancelling_midway_ends_the_search(strategy: Strategy) -> None:
+    space = space_of("pyramid")
+    asked: list[int] = []
+
+    def is_cancelled() -> bool:
+        asked.append(1)
+        return len(asked) > 5
+
+    found = strategy.search(space, MODEL, Budget.start(is_cancelled=is_cancelled))
+    assert not found.is_complete
+    assert found.state.decisions_made.tolist() == [space.decision_count]
+
+
+def test_result_is_better_than_chance(strategy: Strategy) -> None:
+    space = space_of("convolution")
+    leaves = space.rollout(space.root().take([0] * 101), list(range(101)))
+    found = strategy.search(space, MODEL, Budget.start())
+    assert found.cost_seconds < np.median(space.cost(leaves, MODEL))
+
+
+def test_restricted_space_is_respected(strategy: Strategy) -> None:
+    options = _core.SpaceOptions()
+    options.allow_compute_at = False
+    space = space_of("pyramid").restrict(options)
+    found = strategy.search(space, MODEL, Budget.start())
+    assert all(s.placement != _core.Placement.AT for s in found.state.describe())
+
+
+def test_refinement_never_makes_it_worse() -> None:
+    for name in SAMPLE:
+        space = space_of(name)
+        greedy = BeamSearch(width=1).search(space, MODEL, Budget.start())
+        refined = SearchOptions(strategy="greedy").make().search(space, MODEL, Budget.start())
+        assert refined.cost_seconds <= greedy.cost_seconds
+
+
+def test_dropout_with_another_seed_looks_elsewhere() -> None:
+    space = space_of("convolution")
+    results = [
+        BeamSearch(width=2, passes=1, dropout=0.5, seed=seed).search(space, MODEL, Budget.start()) for seed in range(6)
+    ]
+    assert len({tuple(path_of(space, result)) for result in results}) > 1
+
+
+@pytest.mark.parametrize("bad", [{"width": 0}, {"passes": 0}, {"dropout": 1.0}, {"dropout": -0.1}])
+def test_bad_options_raise(bad: dict[str, float]) -> None:
+    with pytest.raises(SearchError):
+        BeamSearch(**bad)
