@@ -134,6 +134,16 @@ def boundary() -> hl.Pipeline:
     return finish(output)
 
 
+def half_boundary() -> hl.Pipeline:
+    """Clamped along x alone: along y, nothing beyond what is needed may be read."""
+    source = image(WIDTH, HEIGHT + 2)
+    clamped, edges, output = hl.Func("clamped"), hl.Func("edges"), hl.Func("output")
+    clamped[X, Y] = source[hl.clamp(X, 0, 31), Y]
+    edges[X, Y] = clamped[X + 1, Y] - clamped[X - 1, Y + 1]
+    output[X, Y] = edges[X, Y] + edges[X, Y + 1]
+    return finish(output)
+
+
 def tuples() -> hl.Pipeline:
     source = image(WIDTH + 1, HEIGHT + 1)
     pair, output = hl.Func("pair"), hl.Func("output")
@@ -242,6 +252,7 @@ PIPELINES: dict[str, Callable[[], hl.Pipeline]] = {
         scan,
         pyramid,
         boundary,
+        half_boundary,
         tuples,
         tuple_output,
         two_outputs,

@@ -12,8 +12,9 @@ from typing import Any
 import halide as hl
 
 from metol import _core
-from metol.errors import UnsupportedTargetError
+from metol.errors import MetolError, UnsupportedTargetError
 from metol.lower import Estimate, Schedule, cpu_directives, describe_funcs
+from metol.measure import RunOptions, verify_schedule
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, extract, strip_schedules
 from metol.provenance import metol_version
@@ -39,6 +40,8 @@ class Result:
     """False where the time budget ended the search early."""
     pruned: tuple[tuple[str, int], ...]
     """Candidates that were illegal or hopeless, by reason."""
+    verification: str = ""
+    """What was compared with the reference schedule, and how closely; empty where nothing was verified."""
 
     def to_python(self) -> str:
         """Return Python source that makes the same calls without Metol."""
@@ -69,6 +72,7 @@ def autoschedule(
     machine: CpuMachine | None = None,
     options: SearchOptions | None = None,
     threads: int | None = None,
+    verify: bool = False,
 ) -> Result:
     """Find a schedule for a pipeline and apply it, in place of whatever schedule it carries.
 
@@ -79,6 +83,7 @@ def autoschedule(
         machine: The CPU to schedule for; the calibrated description of this one if None.
         options: How to search; a beam of 32 and 15 seconds at most if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
+        verify: Run the schedule in a child process and compare with everything at root, before applying it.
 
     Returns:
         The schedule, already applied.
@@ -89,6 +94,7 @@ def autoschedule(
         UnsupportedTargetError: The target is not a CPU, or Halide does not know it.
         ExtractionError: The pipeline does something that the search cannot describe.
         SearchError: The options make no sense.
+        MetolError: The schedule was to be verified and does not compile, run, or give the right result.
     """
     started = time.monotonic()
     options = options or SearchOptions()
@@ -109,6 +115,7 @@ def autoschedule(
         halide_version=metadata.version("halide"),
         metol_version=metol_version(),
     )
+    verification = _verified(pipeline, schedule, machine.cores) if verify else ""
     schedule.apply(pipeline)
     return Result(
         schedule=schedule,
@@ -117,7 +124,20 @@ def autoschedule(
         candidates=found.candidates,
         is_complete=found.is_complete,
         pruned=tuple((reason, count) for reason, count in space.pruned_counts().items() if count),
+        verification=verification,
     )
+
+
+def _verified(pipeline: hl.Pipeline | hl.Func, schedule: Schedule, threads: int) -> str:
+    """Verify a schedule on a pipeline that carries none yet, and tell what was compared."""
+    whole = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
+    row = verify_schedule(whole, schedule, options=RunOptions(threads=threads, target=schedule.target, timing=None))
+    if not row.is_ok:
+        raise MetolError(
+            f"The schedule found is {row.status.value.replace('_', ' ')} and has not been applied: {row.detail}. "
+            "Please report it, with the pipeline."
+        )
+    return row.detail
 
 
 def _cpu_target(target: str | hl.Target | None) -> str:

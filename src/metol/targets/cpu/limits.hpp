@@ -15,9 +15,9 @@ inline constexpr int32_t kMaxUnroll = 16;
 inline constexpr int32_t kGuardedUnrollShare = 2;
 // Operations on native registers that all unrolled tiles of a pipeline may hold together, and the share of one Stage:
 // past it the code leaves the cache of decoded instructions, and the compiler's time grows faster than the code.
-inline constexpr double kMaxOperations = 16384;
-inline constexpr double kLeastTileOperations = 256;
-inline constexpr double kMostTileOperations = 1024;
+inline constexpr double kMaxOperations = 8192;
+inline constexpr double kLeastTileOperations = 128;
+inline constexpr double kMostTileOperations = 512;
 // How many times as much a tile may hold that is not unrolled: nothing can make it smaller but not inlining.
 inline constexpr double kSingleTileFactor = 4;
 // Halide's bounds inference looks at every Func of a sub-nest in every other: past these its time grows out of hand
