@@ -12,6 +12,9 @@ from metol.pipeline import PipelineDag
 
 __all__ = ["TailRule"]
 
+# (min, max) of a loop that may turn anywhere; bounds stay far from overflowing.
+_ANYWHERE = (-(1 << 24), 1 << 24)
+
 
 class TailRule:
     """Chooses tails for the splits of one scheduled pipeline.
@@ -103,14 +106,23 @@ class TailRule:
         return self._is_dense_along(inlined, through)
 
     def _reads_input(self, stage: _core.Stage) -> bool:
-        """Does the Stage load from an input at coordinates that nothing clamps?"""
+        """Does the Stage load from an input at coordinates that are not all clamped to the input's own bounds?"""
+        return self._reads_beyond(stage, [_ANYWHERE] * len(stage.loops))
+
+    def _reads_beyond(self, stage: _core.Stage, loops: list[tuple[int, int]]) -> bool:
+        """The same, while the loops of the Stage cover these (min, max)."""
         for edge in stage.edges:
             producer = self.dag.funcs[edge.producer]
+            read = [pair.evaluate(loops) for pair in edge.bounds]
             if producer.is_input:
-                return True
-            is_looked_through = edge.producer in self.inlined and not producer.is_boundary_condition
-            if is_looked_through and self._reads_input(self.dag.stages[producer.stages[0]]):
-                return True
+                whole = [(side.min, side.extent) for side in producer.estimate]
+                if [(side.min, side.extent) for side in read] != whole:
+                    return True
+            elif edge.producer in self.inlined:
+                inlined = self.dag.stages[producer.stages[0]]
+                sides = [read[loop.pure_dim] for loop in inlined.loops]
+                if self._reads_beyond(inlined, [(side.min, side.min + side.extent - 1) for side in sides]):
+                    return True
         return False
 
     def _indexes_by_value(self, stage: _core.Stage) -> bool:

@@ -13,6 +13,8 @@ namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 // Adams et al. 2019, appendix A: strides below five are loaded as that many dense vectors.
 constexpr double kMaxDenseStride = 4;
+// Cache line of every CPU that Halide compiles vectors for.
+constexpr double kLineBytes = 64;
 
 EffectiveAccess direct(const Access& access, int producer) {
     EffectiveAccess out;
@@ -188,7 +190,12 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
             break;
         case VectorAccess::Dense: {
             const double clamped = access.is_clamped ? tile.clamped_share : 0;
-            loads.dense = (1 - clamped) * distinct_loads * registers * std::max(1.0, std::ceil(stride));
+            // Of several taps along the innermost dimension all but one are unaligned, and straddle two lines as often as
+            // a vector is long.
+            const double taps = innermost_dim < 0 ? 1 : access.distinct[static_cast<size_t>(innermost_dim)];
+            const double straddling = (1 - 1 / std::max(1.0, taps)) * tile.vector_bytes / kLineBytes;
+            loads.dense =
+                (1 - clamped) * distinct_loads * registers * (1 + straddling) * std::max(1.0, std::ceil(stride));
             loads.scalar = clamped * distinct_loads * tile.vector_width;
             break;
         }
