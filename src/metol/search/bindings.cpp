@@ -41,6 +41,25 @@ metol::Decision decode(const std::vector<int>& numbers) {
         throw py::value_error("a decision is " + std::to_string(kEncodedHead + metol::kMaxLoops) + " integers, not " +
                               std::to_string(numbers.size()));
     }
+    const auto in_range = [&](size_t position, int least, int most) {
+        if (numbers[position] < least || numbers[position] > most) {
+            throw py::value_error("integer " + std::to_string(position) + " of a decision must lie in [" +
+                                  std::to_string(least) + ", " + std::to_string(most) + "], not be " +
+                                  std::to_string(numbers[position]));
+        }
+    };
+    in_range(0, 0, static_cast<int>(metol::DecisionKind::Parallel));
+    in_range(1, 0, INT16_MAX);
+    in_range(2, -1, INT16_MAX);
+    in_range(3, -1, INT8_MAX);
+    in_range(4, 0, 1);
+    in_range(5, 0, 1);
+    in_range(6, -1, metol::kMaxLoops - 1);
+    in_range(7, 1, INT16_MAX);
+    in_range(8, 0, static_cast<int>(metol::ReductionPlace::Outside));
+    for (size_t i = kEncodedHead; i < numbers.size(); i++) {
+        in_range(i, 0, 1 << 24);
+    }
     metol::Decision decision;
     decision.kind = static_cast<metol::DecisionKind>(numbers[0]);
     decision.func = static_cast<int16_t>(numbers[1]);

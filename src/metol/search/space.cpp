@@ -12,6 +12,19 @@ namespace {
 // Random candidates tried before sampling falls back on looking at all of them.
 constexpr int kSampleTries = 16;
 
+// Is `decision` one of a kind that `step` asks for, about the same Func and Stage?
+bool fits(const DecisionStep& step, const Decision& decision) {
+    const bool is_location = decision.kind == DecisionKind::Inline || decision.kind == DecisionKind::Root ||
+                             decision.kind == DecisionKind::At;
+    if (decision.func != step.func || is_location != (step.kind == DecisionStep::Kind::Location)) {
+        return false;
+    }
+    const bool is_inner = decision.kind == DecisionKind::Inner && step.kind == DecisionStep::Kind::Inner;
+    const bool is_parallel = decision.kind == DecisionKind::Parallel && step.kind == DecisionStep::Kind::Parallel;
+    return is_location ||
+           (decision.stage == step.stage && (is_inner || is_parallel || decision.kind == DecisionKind::Keep));
+}
+
 }  // namespace
 
 int64_t DecisionFamily::count() const {
@@ -126,6 +139,9 @@ int64_t Space::child_count(const LoopNest& nest) const {
 }
 
 std::pair<State, Pruned> Space::child(const State& state, int64_t number) {
+    if (number < 0) {
+        return {nullptr, Pruned::InvalidDecision};
+    }
     for (const DecisionFamily& family : families(*state)) {
         if (number < family.count()) {
             Pruned reason = Pruned::None;
@@ -281,7 +297,7 @@ Space::Replayed Space::replay(std::span<const Decision> decisions) {
     for (; result.position < decisions.size(); result.position++) {
         const Decision& decision = decisions[result.position];
         const auto made = static_cast<size_t>(result.state->decisions_made);
-        if (made >= steps_.size() || decision.func != steps_[made].func) {
+        if (made >= steps_.size() || !fits(steps_[made], decision)) {
             result.reason = Pruned::InvalidDecision;
             return result;
         }

@@ -242,7 +242,9 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
     }
     const Stage& stage = index.stage(decision.stage);
     const bool is_root = schedule.placement == Placement::Root;
-    if (decision.vector_loop >= static_cast<int>(stage.loops.size()) || decision.vector_width < 1) {
+    const bool is_inside = decision.vector_loop < static_cast<int>(stage.loops.size()) && decision.vector_width >= 1;
+    if (!is_inside ||
+        (decision.vector_loop >= 0 && stage.loops[static_cast<size_t>(decision.vector_loop)].is_reduction)) {
         return Pruned::InvalidDecision;
     }
     Regions regions(index, child);

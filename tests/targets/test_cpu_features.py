@@ -1,0 +1,114 @@
+"""Features of two small pipelines, worked out by hand from the definitions of Adams et al. 2019, appendix A."""
+
+from collections.abc import Callable
+
+import halide as hl
+import pytest
+from small_pipelines import blur, matmul
+
+from metol import _core
+from metol.pipeline import extract
+from metol.targets.cpu import CpuMachine, cpu_parameters
+
+VECTOR_BYTES, LINE_BYTES = 32, 64
+INNER = 4  # DecisionKind::Inner
+
+
+def serial_at_root(build: Callable[[], hl.Pipeline]) -> dict[tuple[str, int], dict[str, float]]:
+    """Everything at root, vectors along x, nothing unrolled, one thread: the features by Func and Stage."""
+    dag = extract(build())
+    parameters = cpu_parameters(CpuMachine.default(threads=1), dag)
+    parameters.vector_bytes, parameters.cache_line_bytes, parameters.cores = VECTOR_BYTES, LINE_BYTES, 1
+    options = _core.SpaceOptions()
+    options.allow_inline = options.allow_compute_at = options.allow_unroll = False
+    space = _core.Space(dag, parameters, options, 1)
+    state = space.root()
+    for _ in range(space.decision_count):
+        children, _ = space.expand(state)
+        paths = [space.path(children.take([i]))[-1] for i in range(len(children))]
+        # The first candidate is along x with the reduction inside, and serial.
+        state = children.take([0])
+        assert paths[0][0] != INNER or paths[0][6] >= 0
+    (rows,) = space.featurize(state)
+    names = list(space.feature_table())
+    return {
+        (dag.funcs[stage.func].name.split("$")[0], stage.index): dict(zip(names, map(float, row), strict=True))
+        for stage, row in zip(dag.stages, rows, strict=True)
+    }
+
+
+BLUR_Y = {
+    "num_realizations": 1,
+    "num_productions": 1,
+    "points_computed_total": 40 * 24,
+    "points_computed_per_realization": 40 * 24,
+    "points_computed_per_production": 40 * 24,
+    "points_computed_minimum": 40 * 24,
+    "innermost_loop_extent": 16,
+    "innermost_pure_loop_extent": 16,
+    "unrolled_loop_extent": 1,
+    "inner_parallelism": 1,
+    "outer_parallelism": 1,
+    "bytes_at_realization": 40 * 24 * 2,
+    "bytes_at_production": 40 * 24 * 2,
+    "bytes_at_root": 40 * 24 * 2,
+    "innermost_bytes_at_realization": 40 * 2,
+    "innermost_bytes_at_production": 40 * 2,
+    "innermost_bytes_at_root": 40 * 2,
+    "inlined_calls": 0,
+    "vector_size": 16,
+    "native_vector_size": 16,
+    "num_vectors": 3 * 24,
+    "num_scalars": 0,
+    "vector_loads_per_vector": 3,
+    "scalar_loads_per_vector": 0,
+    "scalar_loads_per_scalar": 0,
+    # All of blur_x, in rows of 80 bytes: longer than a line, so counted as they are.
+    "unique_bytes_read_per_realization": 26 * 80,
+    "unique_lines_read_per_realization": 26,
+    # Three runs of 16 lanes of 2 bytes, each at least a line.
+    "unique_bytes_read_per_vector": 3 * LINE_BYTES,
+    "unique_lines_read_per_vector": 3,
+    "working_set_at_root": 40 * 26 * 2,
+    "is_output": 1,
+}
+BLUR_X = {
+    "points_computed_total": 40 * 26,
+    "points_computed_minimum": 40 * 26,
+    "bytes_at_realization": 40 * 26 * 2,
+    "num_vectors": 3 * 26,
+    # Three taps; beyond the paper, half a line's worth of each of the two unaligned ones straddles two lines.
+    "vector_loads_per_vector": 3 + 2 * VECTOR_BYTES / LINE_BYTES,
+    # The input, in rows of 42 points of 2 bytes.
+    "unique_bytes_read_per_realization": 26 * 84,
+    "unique_lines_read_per_realization": 26,
+    "is_output": 0,
+}
+PRODUCT_UPDATE = {
+    "points_computed_total": 40 * 24 * 24,
+    "points_computed_minimum": 40 * 24 * 24,
+    "bytes_at_realization": 40 * 24 * 4,
+    "vector_size": 8,
+    "native_vector_size": 8,
+    "num_vectors": 5 * 24 * 24,
+    "innermost_loop_extent": 8,
+    # One broadcast of `a`; one dense load of `b`, and the accumulator once in 24 terms.
+    "scalar_loads_per_vector": 1,
+    "vector_loads_per_vector": 1 + 1 / 24,
+    "vector_stores": 5 * 24,
+}
+
+
+@pytest.mark.parametrize(
+    ("build", "stage", "expected"),
+    [
+        (blur, ("blur_y", 0), BLUR_Y),
+        (blur, ("blur_x", 0), BLUR_X),
+        (matmul, ("product", 1), PRODUCT_UPDATE),
+    ],
+)
+def test_features_are_those_worked_out_by_hand(
+    build: Callable[[], hl.Pipeline], stage: tuple[str, int], expected: dict[str, float]
+) -> None:
+    features = serial_at_root(build)[stage]
+    assert {name: features[name] for name in expected} == pytest.approx(expected)
