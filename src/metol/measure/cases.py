@@ -103,11 +103,12 @@ def _wanted_input(argument: Any, *, is_awkward: bool) -> BufferShape | Number:
 
 def _estimated_region(estimates: Any, role: str, name: str) -> _Region:
     """Read the estimates of a buffer."""
+    base_name = name.split("$")[0]
     bounds = [(constant(r.min), constant(r.extent)) for r in estimates.buffer_estimates]
     for d, (low, extent) in enumerate(bounds):
         if low is None or extent is None:
             raise MissingEstimateError(
-                f"The {role} `{name.split('$')[0]}` has no estimate in dimension {d}, so its size is unknown; call set_estimate."
+                f"The {role} `{base_name}` has no estimate in dimension {d}, so its size is unknown; call set_estimate."
             )
     return _Region(tuple(int(low or 0) for low, _ in bounds), tuple(int(extent or 0) for _, extent in bounds))
 
