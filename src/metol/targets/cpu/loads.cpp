@@ -190,8 +190,8 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
             break;
         case VectorAccess::Dense: {
             const double clamped = access.is_clamped ? tile.clamped_share : 0;
-            // Of several taps along the innermost dimension all but one are unaligned, and straddle two lines as often as
-            // a vector is long.
+            // Of several taps along the innermost dimension all but one are unaligned, and straddle two lines as often
+            // as a vector is long.
             const double taps = innermost_dim < 0 ? 1 : access.distinct[static_cast<size_t>(innermost_dim)];
             const double straddling = (1 - 1 / std::max(1.0, taps)) * tile.vector_bytes / kLineBytes;
             loads.dense =
