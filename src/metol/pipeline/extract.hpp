@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -23,11 +24,18 @@ struct UserEstimates {
     std::map<std::string, double> scalars;
 };
 
+// Names as their author wrote them: Halide appends `$1`, `$2`, ... where one is used again.
+inline std::string without_running_numbers(const std::string& message) {
+    static const std::regex running_number(R"(\$[0-9]+\b)");
+    return std::regex_replace(message, running_number, "");
+}
+
 // Bad input from a person. The binding code raises the class of metol.errors that `kind` names.
 class PipelineError : public std::runtime_error {
   public:
     enum class Kind { Undefined, MissingEstimate, Extraction, UnsupportedTarget };
-    PipelineError(Kind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+    PipelineError(Kind kind, const std::string& message)
+        : std::runtime_error(without_running_numbers(message)), kind_(kind) {}
     Kind kind() const { return kind_; }
 
   private:
