@@ -37,10 +37,7 @@ coefficients are seconds that follow from the rates of the machine (`src/metol/t
 
 A name in an expression is a [feature](features.md) or one of these:
 
-- `tasks` = `max(inner_parallelism * outer_parallelism, 1)`
-- `imbalance` = `ceil(t) / max(t, 1)` with `t` = tasks per core
-- `lines_written` = `inner_parallelism * bytes_at_task / max(innermost_bytes_at_task, 1)`
-- `lanes` = `vector_size * num_vectors`
+{quantities}
 - `m(x)` = `max(x, 1)`
 - `minimum(a, b)` is the lesser of the two
 - `select(c, a, b)` = `a` where `c` holds, otherwise `b`
@@ -56,9 +53,12 @@ def tables() -> dict[str, str]:
         ("expression", "meaning"),
         {name: (f"`{expression}`", meaning) for name, (expression, meaning) in space.term_table().items()},
     )
+    quantities = "\n".join(
+        f"- `{name}` = `{expression}`: {meaning}" for name, (expression, meaning) in space.quantity_table().items()
+    )
     return {
         "features.md": _FEATURES.format(last=_PAPER_FEATURES - 1, table=features),
-        "cost_terms.md": _TERMS.format(last=_PAPER_TERMS - 1, table=terms),
+        "cost_terms.md": _TERMS.format(last=_PAPER_TERMS - 1, quantities=quantities, table=terms),
     }
 
 

@@ -33,11 +33,7 @@ def test_terms_agree_with_the_core(app: tuple[PipelineDag, _core.Space]) -> None
 
 
 def test_terms_times_coefficients_are_the_cost(app: tuple[PipelineDag, _core.Space]) -> None:
-    # Nothing inlined but copies: the core reckons a Func that is inlined into several sub-nests in each of them apart.
     _, space = app
-    options = _core.SpaceOptions()
-    options.allow_inline = False
-    space = space.restrict(options)
     leaves = leaves_of(space)
     rows = space.featurize(leaves)
     terms = CostTerms.of(space, CORES).evaluate(rows.astype(np.float64))
@@ -59,9 +55,6 @@ def test_terms_take_any_leading_shape(app: tuple[PipelineDag, _core.Space]) -> N
 
 def test_given_coefficients_replace_the_analytical_ones(app: tuple[PipelineDag, _core.Space]) -> None:
     _, space = app
-    options = _core.SpaceOptions()
-    options.allow_inline = False
-    space = space.restrict(options)
     leaves = leaves_of(space, 6)
     rows = space.featurize(leaves)
     terms = CostTerms.of(space, CORES).evaluate(rows.astype(np.float64))
@@ -73,9 +66,6 @@ def test_given_coefficients_replace_the_analytical_ones(app: tuple[PipelineDag, 
 
 def test_explain_lists_stages_by_cost(app: tuple[PipelineDag, _core.Space]) -> None:
     dag, space = app
-    options = _core.SpaceOptions()
-    options.allow_inline = False
-    space = space.restrict(options)
     leaf = leaves_of(space, 1)
     stages = explain(dag, space, leaf, largest=2)
     seconds = [stage.seconds for stage in stages]

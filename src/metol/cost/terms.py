@@ -4,7 +4,6 @@ The expressions are those that the core was compiled from (`Space.term_table`), 
 Source: Adams et al. 2019, appendix B.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Protocol
@@ -14,15 +13,6 @@ import numpy as np
 from metol import _core
 
 __all__ = ["ArrayModule", "CostTerms"]
-
-# What the expressions name beside features; each may use those before it. In the words of appendix B.
-_QUANTITIES: Mapping[str, str] = {
-    "tasks": "m(inner_parallelism * outer_parallelism)",
-    "tasks_per_core": "tasks / cores",
-    "imbalance": "ceil(tasks_per_core) / m(tasks_per_core)",
-    "lines_written": "inner_parallelism * bytes_at_task / m(innermost_bytes_at_task)",
-    "lanes": "vector_size * num_vectors",
-}
 
 
 class ArrayModule(Protocol):
@@ -63,7 +53,7 @@ class CostTerms:
             features=tuple(space.feature_table()),
             cores=cores,
             _codes=tuple(_compile(name, expression) for name, (expression, _) in table.items()),
-            _quantities=tuple((name, _compile(name, text)) for name, text in _QUANTITIES.items()),
+            _quantities=tuple((name, _compile(name, text)) for name, (text, _) in space.quantity_table().items()),
         )
 
     def evaluate(self, rows: Any, arrays: ArrayModule = np) -> Any:

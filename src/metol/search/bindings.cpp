@@ -383,6 +383,9 @@ void bind_space(py::module_& m) {
             "feature_table", [](const Space& space) { return table_of(space.target().feature_columns()); },
             "Feature columns in order: name -> (unit, meaning).")
         .def(
+            "quantity_table", [](const Space& space) { return table_of(space.target().quantity_columns()); },
+            "What the expressions of several terms share, in order: name -> (expression, meaning).")
+        .def(
             "term_table", [](const Space& space) { return table_of(space.target().term_columns()); },
             "Cost terms in order: name -> (expression, meaning).");
     m.attr("DECISION_VERSION") = metol::kDecisionVersion;

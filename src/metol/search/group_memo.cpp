@@ -49,28 +49,17 @@ std::vector<Group> groups_of(const PipelineIndex& index, const LoopNest& nest) {
     return groups;
 }
 
-bool GroupMemo::find(uint64_t key, double& cost) const {
+const GroupCost* GroupMemo::find(uint64_t key) const {
     const Shard& shard = shards_[key % kShards];
     const std::lock_guard lock(shard.mutex);
     const auto found = shard.costs.find(key);
-    if (found == shard.costs.end()) {
-        return false;
-    }
-    cost = found->second;
-    return true;
+    return found == shard.costs.end() ? nullptr : &found->second;
 }
 
-void GroupMemo::store(uint64_t key, double cost) {
+const GroupCost* GroupMemo::store(uint64_t key, GroupCost cost) {
     Shard& shard = shards_[key % kShards];
     const std::lock_guard lock(shard.mutex);
-    shard.costs.emplace(key, cost);
-}
-
-void GroupMemo::clear() {
-    for (Shard& shard : shards_) {
-        const std::lock_guard lock(shard.mutex);
-        shard.costs.clear();
-    }
+    return &shard.costs.emplace(key, std::move(cost)).first->second;
 }
 
 }  // namespace metol

@@ -24,17 +24,28 @@ struct Group {
 
 std::vector<Group> groups_of(const PipelineIndex& index, const LoopNest& nest);
 
+// What one sub-nest costs: the seconds of its own Stages, and the rows of what is inlined into it. Those are kept
+// apart, because several sub-nests can inline the same Func, and its row is the sum over them.
+struct GroupCost {
+    double seconds = 0;
+    struct Inlined {
+        int32_t stage;
+        std::vector<float> row;
+    };
+    std::vector<Inlined> inlined;
+};
+
 class GroupMemo {
   public:
-    bool find(uint64_t key, double& cost) const;
-    void store(uint64_t key, double cost);
-    void clear();
+    // Null where the key is new. What is returned stays as long as the memo.
+    const GroupCost* find(uint64_t key) const;
+    const GroupCost* store(uint64_t key, GroupCost cost);
 
   private:
     static constexpr size_t kShards = 32;
     struct Shard {
         mutable std::mutex mutex;
-        std::unordered_map<uint64_t, double> costs;
+        std::unordered_map<uint64_t, GroupCost> costs;  // never moves its values
     };
     std::array<Shard, kShards> shards_;
 };

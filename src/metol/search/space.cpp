@@ -207,50 +207,74 @@ std::vector<State> Space::rollout(std::span<const State> states, std::span<const
     return leaves;
 }
 
-double Space::cost_one(const LoopNest& nest, const CostModelWeights& model, std::vector<float>& rows) {
+double Space::cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const {
+    const size_t count = target_->term_columns().size();
+    thread_local std::vector<double> terms;
+    thread_local std::vector<double> coefficients;
+    terms.resize(count);
+    coefficients.resize(count);
+    target_->terms(row, terms);
+    if (model.coefficients.empty()) {
+        target_->analytical_coefficients(stage, row, coefficients);
+    } else {
+        const auto first =
+            model.coefficients.begin() + static_cast<std::ptrdiff_t>(stage) * static_cast<std::ptrdiff_t>(count);
+        std::copy_n(first, count, coefficients.begin());
+    }
+    double seconds = 0;
+    for (size_t t = 0; t < count; t++) {
+        seconds += coefficients[t] * terms[t];
+    }
+    return seconds;
+}
+
+GroupCost Space::cost_group(const LoopNest& nest, const Group& group, const CostModelWeights& model) const {
     const size_t columns = target_->feature_columns().size();
-    const size_t term_count = target_->term_columns().size();
-    const auto stages = static_cast<size_t>(index_->stage_count());
-    GroupMemo& memo = shared_->memo(model.id);
-    std::vector<double> terms(term_count);
-    std::vector<double> coefficients(term_count);
-    double total = 0;
-    for (const Group& group : groups_of(*index_, nest)) {
-        double seconds = 0;
-        if (memo.find(group.key, seconds)) {
-            total += seconds;
+    thread_local std::vector<float> rows;
+    rows.assign(static_cast<size_t>(index_->stage_count()) * columns, 0.0F);
+    target_->featurize(*index_, nest, group.funcs, rows);
+    GroupCost cost;
+    for (int stage = 0; stage < index_->stage_count(); stage++) {
+        const std::span<const float> row(rows.data() + static_cast<size_t>(stage) * columns, columns);
+        if (std::all_of(row.begin(), row.end(), [](float value) { return value == 0; })) {
             continue;
         }
-        rows.assign(stages * columns, 0.0F);
-        target_->featurize(*index_, nest, group.funcs, rows);
-        for (size_t s = 0; s < stages; s++) {
-            const std::span<const float> row(rows.data() + s * columns, columns);
-            if (std::all_of(row.begin(), row.end(), [](float value) { return value == 0; })) {
-                continue;
-            }
-            target_->terms(row, terms);
-            if (model.coefficients.empty()) {
-                target_->analytical_coefficients(static_cast<int>(s), row, coefficients);
+        if (nest[index_->stage(stage).func].placement == Placement::Inline) {
+            cost.inlined.push_back({stage, {row.begin(), row.end()}});
+        } else {
+            cost.seconds += cost_row(stage, row, model);
+        }
+    }
+    return cost;
+}
+
+double Space::cost_one(const LoopNest& nest, const CostModelWeights& model) {
+    GroupMemo& memo = shared_->memo(model.id);
+    std::vector<GroupCost::Inlined> inlined;
+    double total = 0;
+    for (const Group& group : groups_of(*index_, nest)) {
+        const GroupCost* cost = memo.find(group.key);
+        cost = cost ? cost : memo.store(group.key, cost_group(nest, group, model));
+        total += cost->seconds;
+        for (const GroupCost::Inlined& part : cost->inlined) {
+            const auto same = std::find_if(inlined.begin(), inlined.end(),
+                                           [&](const GroupCost::Inlined& other) { return other.stage == part.stage; });
+            if (same == inlined.end()) {
+                inlined.push_back(part);
             } else {
-                std::copy_n(model.coefficients.begin() + static_cast<std::ptrdiff_t>(s * term_count), term_count,
-                            coefficients.begin());
-            }
-            for (size_t t = 0; t < term_count; t++) {
-                seconds += coefficients[t] * terms[t];
+                target_->add_inlined(part.row, same->row);
             }
         }
-        memo.store(group.key, seconds);
-        total += seconds;
+    }
+    for (const GroupCost::Inlined& part : inlined) {
+        total += cost_row(part.stage, part.row, model);
     }
     return total;
 }
 
 std::vector<double> Space::cost(std::span<const State> states, const CostModelWeights& model) {
     std::vector<double> costs(states.size());
-    shared_->workers.run(states.size(), [&](size_t i) {
-        thread_local std::vector<float> rows;
-        costs[i] = cost_one(*states[i], model, rows);
-    });
+    shared_->workers.run(states.size(), [&](size_t i) { costs[i] = cost_one(*states[i], model); });
     return costs;
 }
 

@@ -84,7 +84,9 @@ class Space {
     State make_child(const State& state, const Decision& decision, Pruned& reason);
     State follow(State state, std::span<const Decision> decisions);
     State sample_one(const State& state, uint64_t& seed);
-    double cost_one(const LoopNest& nest, const CostModelWeights& model, std::vector<float>& rows);
+    double cost_one(const LoopNest& nest, const CostModelWeights& model);
+    double cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const;
+    GroupCost cost_group(const LoopNest& nest, const Group& group, const CostModelWeights& model) const;
 
     std::shared_ptr<const PipelineIndex> index_;
     std::shared_ptr<const Target> target_;

@@ -60,10 +60,13 @@ class Target {
 
     virtual std::span<const FeatureColumn> feature_columns() const = 0;
     virtual std::span<const FeatureColumn> term_columns() const = 0;
+    virtual std::span<const FeatureColumn> quantity_columns() const = 0;
     // Fills the rows of the Stages of `group` (Funcs that share a root ancestor, and what is inlined into them).
     // `rows` is [stages, feature_columns]; rows of other Stages are left alone.
     virtual void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
                            std::span<float> rows) const = 0;
+    // Adds to the row of a Func what another sub-nest that inlines it does with it.
+    virtual void add_inlined(std::span<const float> part, std::span<float> row) const = 0;
     // Fills the columns that depend on all groups at once, in the rows of a whole state.
     virtual void patch_whole_program(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows) const = 0;
     // The hand-designed terms of one row, to be multiplied by coefficients and summed.

@@ -31,10 +31,15 @@ class CpuTarget final : public Target {
 
     std::span<const FeatureColumn> feature_columns() const override { return cpu::feature_columns(); }
     std::span<const FeatureColumn> term_columns() const override { return cpu::term_columns(); }
+    std::span<const FeatureColumn> quantity_columns() const override { return cpu::quantity_columns(); }
 
     void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
                    std::span<float> rows) const override {
         cpu::featurize(machine_, index, nest, group, rows);
+    }
+
+    void add_inlined(std::span<const float> part, std::span<float> row) const override {
+        cpu::add_inlined_row(part, row);
     }
 
     void patch_whole_program(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows) const override {

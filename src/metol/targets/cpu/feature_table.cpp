@@ -19,13 +19,23 @@ std::span<const FeatureColumn> term_columns() {
     static constexpr std::array<FeatureColumn, kTermCount> kColumns = {{
 #define METOL_TERM(name, expression, meaning) {#name, #expression, meaning},
 #include "targets/cpu/terms.def"
-#undef METOL_TERM
     }};
+    return kColumns;
+}
+
+std::span<const FeatureColumn> quantity_columns() {
+    static constexpr auto kColumns = std::to_array<FeatureColumn>({
+#define METOL_QUANTITY(name, expression, meaning) {#name, #expression, meaning},
+#include "targets/cpu/terms.def"
+    });
     return kColumns;
 }
 
 namespace {
 
+double ceil(double x) {
+    return std::ceil(x);
+}
 double m(double x) {
     return std::max(x, 1.0);
 }
@@ -42,14 +52,9 @@ void evaluate_terms(int cores, std::span<const float> row, std::span<double> out
 #define METOL_FEATURE(name, unit, meaning) [[maybe_unused]] const double name = static_cast<double>(row[k_##name]);
 #include "targets/cpu/features.def"
 #undef METOL_FEATURE
-    const double tasks = m(inner_parallelism * outer_parallelism);
-    const double tasks_per_core = tasks / cores;
-    const double imbalance = std::ceil(tasks_per_core) / m(tasks_per_core);
-    const double lines_written = inner_parallelism * bytes_at_task / m(innermost_bytes_at_task);
-    const double lanes = vector_size * num_vectors;
+#define METOL_QUANTITY(name, expression, meaning) const double name = expression;
 #define METOL_TERM(name, expression, meaning) out[t_##name] = expression;
 #include "targets/cpu/terms.def"
-#undef METOL_TERM
 }
 
 }  // namespace metol::cpu

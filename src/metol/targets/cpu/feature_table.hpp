@@ -15,12 +15,13 @@ enum Feature : int {
 enum Term : int {
 #define METOL_TERM(name, expression, meaning) t_##name,
 #include "targets/cpu/terms.def"
-#undef METOL_TERM
     kTermCount
 };
 
 std::span<const FeatureColumn> feature_columns();
 std::span<const FeatureColumn> term_columns();
+// What the expressions of several terms share; each may use those before it.
+std::span<const FeatureColumn> quantity_columns();
 
 // Evaluates terms.def on one row.
 void evaluate_terms(int cores, std::span<const float> row, std::span<double> out);

@@ -192,19 +192,18 @@ void GroupFeaturizer::measure_working_sets(const StageContext& context, float* o
 void GroupFeaturizer::add_inlined(const StageContext& context, const float* out) {
     for (const InlinedUse& use : context.reads.inlined) {
         const int inlined_stage = index_.func(use.func).stages.front();
-        float* inlined = row(inlined_stage);
         const auto calls = static_cast<float>(use.calls_per_point);
-        inlined[k_inlined_calls] += calls * out[k_points_computed_total];
-        inlined[k_num_vectors] += calls * out[k_num_vectors];
-        inlined[k_num_scalars] += calls * out[k_num_scalars];
-        inlined[k_vector_size] = std::max(inlined[k_vector_size], out[k_vector_size]);
-        inlined[k_native_vector_size] = out[k_native_vector_size];
-        inlined[k_inner_parallelism] = std::max(inlined[k_inner_parallelism], out[k_inner_parallelism]);
-        inlined[k_outer_parallelism] = std::max(inlined[k_outer_parallelism], out[k_outer_parallelism]);
-        inlined[k_points_computed_minimum] =
-            static_cast<float>(index_.minimum_points[static_cast<size_t>(inlined_stage)]);
-        inlined[k_bytes_at_root] =
+        std::array<float, kFeatureCount> part{};
+        part[k_inlined_calls] = calls * out[k_points_computed_total];
+        part[k_num_vectors] = calls * out[k_num_vectors];
+        part[k_num_scalars] = calls * out[k_num_scalars];
+        for (Feature shared : {k_vector_size, k_native_vector_size, k_inner_parallelism, k_outer_parallelism}) {
+            part[shared] = out[shared];
+        }
+        part[k_points_computed_minimum] = static_cast<float>(index_.minimum_points[static_cast<size_t>(inlined_stage)]);
+        part[k_bytes_at_root] =
             static_cast<float>(regions_.required(use.func, Site{}).points() * index_.func(use.func).bytes_per_point());
+        add_inlined_row(part, {row(inlined_stage), kFeatureCount});
     }
 }
 
@@ -227,6 +226,18 @@ void GroupFeaturizer::featurize_stage(int stage_id, const StageNest& nest) {
 void featurize(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                std::span<const int32_t> group, std::span<float> rows) {
     GroupFeaturizer(machine, index, nest, group, rows).run();
+}
+
+void add_inlined_row(std::span<const float> part, std::span<float> row) {
+    const float lanes = row[k_vector_size] * row[k_num_vectors] + part[k_vector_size] * part[k_num_vectors];
+    const float calls = row[k_inlined_calls] + part[k_inlined_calls];
+    const float scalars = row[k_num_scalars] + part[k_num_scalars];
+    for (size_t column = 0; column < row.size(); column++) {
+        row[column] = std::max(row[column], part[column]);
+    }
+    row[k_inlined_calls] = calls;
+    row[k_num_scalars] = scalars;
+    row[k_num_vectors] = lanes / std::max(1.0F, row[k_vector_size]);
 }
 
 void patch_working_set_at_root(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows) {

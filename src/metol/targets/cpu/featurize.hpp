@@ -13,6 +13,10 @@ namespace metol::cpu {
 void featurize(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                std::span<const int32_t> group, std::span<float> rows);
 
+// Adds `part`, the row of an inlined Func in one place, to its row: counts add up, sizes are the largest. Lanes are
+// what counts of vectors stand for, so vectors of different widths are added as lanes.
+void add_inlined_row(std::span<const float> part, std::span<float> row);
+
 // Fills working_set_at_root, the same for every Stage, from the rows of a whole state.
 void patch_working_set_at_root(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows);
 
