@@ -265,7 +265,7 @@ class CpuParameters:
     seconds_per_segment: float
     fault_threshold_bytes: int
     vector_registers: int
-    vector_point_seconds: list[float]
+    register_seconds: list[float]
     scalar_point_seconds: list[float]
 
 class SpaceOptions:
@@ -275,6 +275,8 @@ class SpaceOptions:
     allow_split: bool
     allow_sliding: bool
     allow_unroll: bool
+    allow_reductions: bool
+    allow_vector_widths: bool
     def freeze(self, func: int, decisions: Sequence[Sequence[int]]) -> None: ...
 
 class CostModel:

@@ -1,8 +1,9 @@
 // One step of the search, as plain integers: what records, other machines and replay carry.
 //
-// The decisions of a Func come in a fixed order: its location, then for each of its Stages an inner tile and a
-// parallel tile (Adams et al. 2019, §3.1, whose second choice is the last two together). A Func that is inlined, or
-// computed below root, has nothing left to choose in some of them: those have one child, `Keep`.
+// The decisions of a Func come in a fixed order: its location, then for each of its Stages an inner tile, the places of
+// its reduction loops if it has any, and a parallel tile (Adams et al. 2019, §3.1, whose second choice is these
+// together). A Func that is inlined, or computed below root, has nothing left to choose in some of them: those have one
+// child, `Keep`.
 #pragma once
 
 #include <array>
@@ -15,15 +16,16 @@ namespace metol {
 inline constexpr int kMaxLoops = 12;
 
 // The version of the decision encoding below; a path of another version is refused by replay.
-inline constexpr int kDecisionVersion = 1;
+inline constexpr int kDecisionVersion = 2;
 
 enum class DecisionKind : uint8_t {
-    Keep,      // nothing to choose
-    Inline,    // compute the Func at each use
-    Root,      // compute and store it before everything else
-    At,        // compute it inside a loop of a consumer
-    Inner,     // the innermost tile of a Stage: vector loop, width, unrolling, place of the reduction
-    Parallel,  // the parallel tile of a Stage at root
+    Keep,       // nothing to choose
+    Inline,     // compute the Func at each use
+    Root,       // compute and store it before everything else
+    At,         // compute it inside a loop of a consumer
+    Inner,      // the innermost tile of a Stage: vector loop, width, unrolling
+    Parallel,   // the parallel tile of a Stage at root
+    Reduction,  // the reduction loops of an update: unrolled, inside the serial loops, outside them, or in blocks
 };
 
 struct Decision {
@@ -36,16 +38,11 @@ struct Decision {
     int8_t is_sliding = 0;  // At: store in the body just outside, so that a window slides
     int8_t vector_loop = -1;
     int16_t vector_width = 1;
-    int8_t reduction = 0;                    // Inner: a ReductionPlace
-    std::array<int32_t, kMaxLoops> trips{};  // At: inner trips; Inner: the tile in points; Parallel: tasks a loop
+    int8_t outside = 0;  // Reduction: how many reduction loops, from the outermost, run outside all serial pure loops
+    int32_t block = 0;   // Reduction: tiles of the next reduction loop that run inside; 0 for all
+    // At: inner trips; Inner: the tile in points; Parallel: tasks a loop; Reduction: points unrolled a reduction loop
+    std::array<int32_t, kMaxLoops> trips{};
     bool operator==(const Decision&) const = default;
-};
-
-// Where the reduction loops of an update Stage run (Adams et al. 2019, §3.3: innermost, or unrolled).
-enum class ReductionPlace : int8_t {
-    Inside = 0,    // innermost of the serial loops, just outside the tile
-    Unrolled = 1,  // inside the tile, unrolled with it
-    Outside = 2,   // outside all serial pure loops
 };
 
 // Why a candidate is not a state. Counted by Space::pruned_counts.

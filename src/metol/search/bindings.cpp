@@ -25,7 +25,7 @@ py::tuple encode(const metol::Decision& decision) {
          {static_cast<int>(decision.kind), static_cast<int>(decision.func), static_cast<int>(decision.stage),
           static_cast<int>(decision.level), static_cast<int>(decision.is_split), static_cast<int>(decision.is_sliding),
           static_cast<int>(decision.vector_loop), static_cast<int>(decision.vector_width),
-          static_cast<int>(decision.reduction)}) {
+          static_cast<int>(decision.outside), static_cast<int>(decision.block)}) {
         numbers.append(value);
     }
     for (int32_t trips : decision.trips) {
@@ -34,7 +34,7 @@ py::tuple encode(const metol::Decision& decision) {
     return py::tuple(numbers);
 }
 
-constexpr size_t kEncodedHead = 9;
+constexpr size_t kEncodedHead = 10;
 
 metol::Decision decode(const std::vector<int>& numbers) {
     if (numbers.size() != kEncodedHead + metol::kMaxLoops) {
@@ -48,7 +48,7 @@ metol::Decision decode(const std::vector<int>& numbers) {
                                   std::to_string(numbers[position]));
         }
     };
-    in_range(0, 0, static_cast<int>(metol::DecisionKind::Parallel));
+    in_range(0, 0, static_cast<int>(metol::DecisionKind::Reduction));
     in_range(1, 0, INT16_MAX);
     in_range(2, -1, INT16_MAX);
     in_range(3, -1, INT8_MAX);
@@ -56,7 +56,8 @@ metol::Decision decode(const std::vector<int>& numbers) {
     in_range(5, 0, 1);
     in_range(6, -1, metol::kMaxLoops - 1);
     in_range(7, 1, INT16_MAX);
-    in_range(8, 0, static_cast<int>(metol::ReductionPlace::Outside));
+    in_range(8, 0, metol::kMaxLoops);
+    in_range(9, 0, 1 << 24);
     for (size_t i = kEncodedHead; i < numbers.size(); i++) {
         in_range(i, 0, 1 << 24);
     }
@@ -69,7 +70,8 @@ metol::Decision decode(const std::vector<int>& numbers) {
     decision.is_sliding = static_cast<int8_t>(numbers[5]);
     decision.vector_loop = static_cast<int8_t>(numbers[6]);
     decision.vector_width = static_cast<int16_t>(numbers[7]);
-    decision.reduction = static_cast<int8_t>(numbers[8]);
+    decision.outside = static_cast<int8_t>(numbers[8]);
+    decision.block = numbers[9];
     std::copy_n(numbers.begin() + kEncodedHead, metol::kMaxLoops, decision.trips.begin());
     return decision;
 }
@@ -138,7 +140,7 @@ void bind_options(py::module_& m) {
                                                             METOL_FIELD(seconds_per_segment)
                                                                 METOL_FIELD(fault_threshold_bytes)
                                                                     METOL_FIELD(vector_registers)
-                                                                        METOL_FIELD(vector_point_seconds)
+                                                                        METOL_FIELD(register_seconds)
                                                                             METOL_FIELD(scalar_point_seconds);
 #undef METOL_FIELD
     py::class_<metol::SpaceOptions>(m, "SpaceOptions", "Parts of the space that can be switched off.")
@@ -148,6 +150,8 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_split", &metol::SpaceOptions::allow_split)
         .def_readwrite("allow_sliding", &metol::SpaceOptions::allow_sliding)
         .def_readwrite("allow_unroll", &metol::SpaceOptions::allow_unroll)
+        .def_readwrite("allow_reductions", &metol::SpaceOptions::allow_reductions)
+        .def_readwrite("allow_vector_widths", &metol::SpaceOptions::allow_vector_widths)
         .def(
             "freeze",
             [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {

@@ -18,12 +18,14 @@ struct SpaceOptions {
     bool allow_split = true;       // false: one level of tiling (Adams et al. 2019, §6.3)
     bool allow_sliding = true;
     bool allow_unroll = true;
+    bool allow_reductions = true;     // false: reduction loops stay whole, inside the serial loops
+    bool allow_vector_widths = true;  // false: native for the narrowest type
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
 };
 
 // What is to be decided next.
 struct DecisionStep {
-    enum class Kind : uint8_t { Location, Inner, Parallel } kind;
+    enum class Kind : uint8_t { Location, Inner, Parallel, Reduction } kind;
     int16_t func;
     int16_t stage;  // Stage id; -1 for a location
 };

@@ -27,9 +27,9 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     const double workers = std::min<double>(tasks, machine.cores) / (1 + idle);
     const auto s = static_cast<size_t>(stage);
 
-    // A vector narrower than native costs as much as a native one.
-    const double unused_lanes = feature(k_native_vector_size) / std::max(1.0, feature(k_vector_size));
-    const double lane = machine.vector_point_seconds[s] * std::max(1.0, unused_lanes) / workers;
+    // A vector that fills no register costs as much as one that does.
+    const double registers = std::max(1.0, feature(k_registers_per_vector));
+    const double lane = machine.register_seconds[s] * registers / std::max(1.0, feature(k_vector_size)) / workers;
     const double scalar = machine.scalar_point_seconds[s] / workers;
     out[t_inlined_vector_compute] = out[t_vector_compute] = lane;
     out[t_inlined_scalar_compute] = out[t_scalar_compute] = scalar;

@@ -35,7 +35,7 @@ struct CpuParameters {
     double seconds_per_segment = 0;               // a jump to another line that the prefetcher does not follow
     int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run
     int32_t vector_registers = 16;
-    std::vector<double> vector_point_seconds;  // [Stages] arithmetic of a point in code vectorized at native width
+    std::vector<double> register_seconds;      // [Stages] arithmetic on one native register of its widest type
     std::vector<double> scalar_point_seconds;  // [Stages] arithmetic of a point in scalar code
 };
 

@@ -231,6 +231,81 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     return Pruned::None;
 }
 
+// Does the unrolled tile fit into registers and the cache of decoded instructions?
+Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, const Stage& stage,
+                  const StageTiling& tiling, bool is_sliding) {
+    int64_t unrolled = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        const bool is_vector = static_cast<int>(i) == tiling.vector_loop;
+        unrolled *= is_vector ? tiling.tile[i] / tiling.vector_width : tiling.tile[i];
+    }
+    const double registers =
+        std::max(1.0, static_cast<double>(tiling.vector_width) * stage.widest_bytes / machine.vector_bytes);
+    const double code = static_cast<double>(unrolled) * registers * operations_of(stage);
+    const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : kMaxUnroll;
+    const bool is_large = static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index);
+    return unrolled > 1 && is_large ? Pruned::TileTooLarge : Pruned::None;
+}
+
+Pruned check_tasks(const CpuParameters& machine, const Stage& stage, const Box& loops, const Trips& tile,
+                   const Trips& made) {
+    int64_t tasks = 1;
+    int64_t possible = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        tasks *= made[i];
+        possible *= stage.loops[i].is_reduction ? 1 : divide_up(loops[static_cast<int>(i)].extent(), tile[i]);
+    }
+    if (tasks > kMaxTasksPerCore * machine.cores) {
+        return Pruned::TooManyTasks;
+    }
+    // Serial code is always a candidate: the cost model knows what launching a loop costs.
+    return tasks > 1 && tasks < std::min<int64_t>(machine.cores, possible) ? Pruned::TooFewTasks : Pruned::None;
+}
+
+// Reads the decision into the tiling; the other parts of the tiling stay as they are.
+Pruned read_tiling(const Stage& stage, const FuncSchedule& schedule, const Decision& decision, StageTiling& tiling) {
+    if (decision.kind == DecisionKind::Parallel) {
+        tiling.tasks = decision.trips;
+        return Pruned::None;
+    }
+    const bool is_inner = decision.kind == DecisionKind::Inner;
+    const int vector_loop = decision.vector_loop;
+    if (is_inner) {
+        const bool is_inside = vector_loop < static_cast<int>(stage.loops.size()) && decision.vector_width >= 1;
+        if (!is_inside || (vector_loop >= 0 && stage.loops[static_cast<size_t>(vector_loop)].is_reduction) ||
+            (vector_loop >= 0 && stage.loops[static_cast<size_t>(vector_loop)].pure_dim == schedule.slide_dim)) {
+            return Pruned::InvalidDecision;
+        }
+        tiling.vector_loop = vector_loop;
+        tiling.vector_width = decision.vector_width;
+    }
+    tiling.outside = is_inner ? 0 : decision.outside;
+    tiling.block = is_inner ? 0 : decision.block;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (stage.loops[i].is_reduction != is_inner) {
+            tiling.tile[i] = std::max(1, decision.trips[i]);
+        } else if (is_inner) {
+            tiling.tile[i] = 1;
+        }
+    }
+    return Pruned::None;
+}
+
+// The pure definition sets the order of the storage; the updates follow it.
+void set_layout(const CpuParameters& machine, const PipelineIndex& index, Regions& regions, FuncSchedule& schedule) {
+    const Func& func = index.func(schedule.func);
+    const Stage& pure = index.stage(func.stages.front());
+    const auto vector_loop = static_cast<size_t>(schedule.stages.front().vector_loop);
+    schedule.innermost_dim = static_cast<int8_t>(pure.loops[vector_loop].pure_dim);
+    for (size_t s = 1; s < func.stages.size(); s++) {
+        const Box loops = regions.loops(func.stages[s], schedule.compute);
+        const StageTiling update =
+            default_tiling(machine, index, func.stages[s], loops, schedule.innermost_dim, schedule);
+        schedule.stages[s] =
+            make_nest(index.stage(func.stages[s]), loops, update, schedule.placement == Placement::Root);
+    }
+}
+
 Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Pool& pool, const Decision& decision,
                     LoopNest& child) {
     FuncSchedule schedule = child[decision.func];
@@ -242,65 +317,32 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
     }
     const Stage& stage = index.stage(decision.stage);
     const bool is_root = schedule.placement == Placement::Root;
-    const bool is_inside = decision.vector_loop < static_cast<int>(stage.loops.size()) && decision.vector_width >= 1;
-    if (!is_inside ||
-        (decision.vector_loop >= 0 && stage.loops[static_cast<size_t>(decision.vector_loop)].is_reduction)) {
-        return Pruned::InvalidDecision;
-    }
     Regions regions(index, child);
     const Box loops = regions.loops(decision.stage, schedule.compute);
     StageTiling tiling = tiling_of(stage, schedule.stages[position]);
+    if (const Pruned reason = read_tiling(stage, schedule, decision, tiling); reason != Pruned::None) {
+        return reason;
+    }
+    if (decision.kind != DecisionKind::Parallel) {
+        const Pruned reason = check_tile(machine, index, stage, tiling, schedule.slide_dim >= 0);
+        if (reason != Pruned::None) {
+            return reason;
+        }
+    }
     if (decision.kind == DecisionKind::Inner) {
-        int64_t unrolled = 1;
-        for (size_t i = 0; i < stage.loops.size(); i++) {
-            const bool is_vector = static_cast<int>(i) == decision.vector_loop;
-            tiling.tile[i] = std::max(1, decision.trips[i]);
-            if (is_vector && stage.loops[i].pure_dim == schedule.slide_dim) {
-                return Pruned::InvalidDecision;
-            }
-            unrolled *= is_vector ? tiling.tile[i] / decision.vector_width : tiling.tile[i];
-        }
-        const double registers =
-            std::max(1.0, static_cast<double>(decision.vector_width) * stage.widest_bytes / machine.vector_bytes);
-        const double code = static_cast<double>(unrolled) * registers * operations_of(stage);
-        const int32_t limit = schedule.slide_dim >= 0 ? kMaxUnroll / kGuardedUnrollShare : kMaxUnroll;
-        if (unrolled > 1 && (static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index))) {
-            return Pruned::TileTooLarge;
-        }
-        tiling.vector_loop = decision.vector_loop;
-        tiling.vector_width = decision.vector_width;
-        tiling.reduction = static_cast<ReductionPlace>(decision.reduction);
         tiling.tasks = is_root ? default_tasks(machine, index, decision.stage, loops, tiling) : unit_trips();
-    } else {
-        tiling.tasks = decision.trips;
     }
     schedule.stages[position] = make_nest(stage, loops, tiling, is_root);
     if (decision.kind == DecisionKind::Parallel) {
-        int64_t tasks = 1;
-        int64_t possible = 1;
-        for (size_t i = 0; i < stage.loops.size(); i++) {
-            tasks *= schedule.stages[position].levels.front()[i];
-            possible *=
-                stage.loops[i].is_reduction ? 1 : divide_up(loops[static_cast<int>(i)].extent(), tiling.tile[i]);
-        }
-        // Serial code is always a candidate: the cost model knows what launching a loop costs.
-        if (tasks > kMaxTasksPerCore * machine.cores) {
-            return Pruned::TooManyTasks;
-        }
-        if (tasks > 1 && tasks < std::min<int64_t>(machine.cores, possible)) {
-            return Pruned::TooFewTasks;
+        const Trips& made = schedule.stages[position].levels.front();
+        if (const Pruned reason = check_tasks(machine, stage, loops, tiling.tile, made); reason != Pruned::None) {
+            return reason;
         }
     }
     const bool sets_layout =
         decision.kind == DecisionKind::Inner && position == 0 && !func.is_output && decision.vector_loop >= 0;
     if (sets_layout) {
-        schedule.innermost_dim = static_cast<int8_t>(stage.loops[static_cast<size_t>(decision.vector_loop)].pure_dim);
-        for (size_t s = 1; s < func.stages.size(); s++) {
-            const Box update_loops = regions.loops(func.stages[s], schedule.compute);
-            const StageTiling update =
-                default_tiling(machine, index, func.stages[s], update_loops, schedule.innermost_dim, schedule);
-            schedule.stages[s] = make_nest(index.stage(func.stages[s]), update_loops, update, is_root);
-        }
+        set_layout(machine, index, regions, schedule);
     }
     child.funcs[static_cast<size_t>(decision.func)] = pool.intern(std::move(schedule));
     return Pruned::None;
@@ -319,6 +361,7 @@ Pruned apply(const CpuParameters& machine, const PipelineIndex& index, Pool& poo
         case DecisionKind::At:
             return apply_location(machine, index, pool, decision, child);
         case DecisionKind::Inner:
+        case DecisionKind::Reduction:
         case DecisionKind::Parallel:
             return apply_tiling(machine, index, pool, decision, child);
     }

@@ -122,22 +122,6 @@ std::vector<int> unrollable_loops(const PipelineIndex& index, int stage_id, int 
     return loops;
 }
 
-std::vector<ReductionPlace> reduction_places(const Stage& stage, const Box& loops) {
-    int64_t reduced = 1;
-    int64_t pure = 1;
-    for (size_t i = 0; i < stage.loops.size(); i++) {
-        (stage.loops[i].is_reduction ? reduced : pure) *= loops[static_cast<int>(i)].extent();
-    }
-    std::vector<ReductionPlace> places = {ReductionPlace::Inside};
-    if (reduced > 1 && reduced <= kMaxUnroll && !stage.has_data_dependent_write) {
-        places.push_back(ReductionPlace::Unrolled);
-    }
-    if (reduced > 1 && pure > 1) {
-        places.push_back(ReductionPlace::Outside);
-    }
-    return places;
-}
-
 std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const PipelineIndex& index,
                                            const LoopNest& nest, const DecisionStep& step,
                                            const SpaceOptions& options) {
@@ -160,29 +144,105 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
     }
     std::vector<DecisionFamily> families;
     for (int vector_loop : vector_loops) {
-        for (ReductionPlace place : reduction_places(stage, loops)) {
+        std::vector<int> widths = {1};
+        if (vector_loop >= 0) {
+            widths = vector_widths(machine, stage, loops[vector_loop].extent());
+            widths.resize(options.allow_vector_widths ? widths.size() : 1);
+        }
+        for (int width : widths) {
             Decision decision;
             decision.kind = DecisionKind::Inner;
             decision.func = step.func;
             decision.stage = step.stage;
             decision.vector_loop = static_cast<int8_t>(vector_loop);
-            decision.reduction = static_cast<int8_t>(place);
-            if (vector_loop >= 0) {
-                decision.vector_width =
-                    static_cast<int16_t>(vector_width_for(machine, stage, loops[vector_loop].extent()));
-            }
+            decision.vector_width = static_cast<int16_t>(width);
             DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
             for (int loop : unrollable_loops(index, step.stage, vector_loop)) {
                 const int32_t unit = loop == vector_loop ? decision.vector_width : 1;
                 auto& sizes = family.choices[static_cast<size_t>(loop)];
                 sizes = options.allow_unroll ? tile_sizes(loops[loop].extent(), unit) : std::vector<int32_t>{unit};
             }
-            for (size_t i = 0; i < stage.loops.size() && place == ReductionPlace::Unrolled; i++) {
-                if (stage.loops[i].is_reduction) {
-                    family.choices[i] = {static_cast<int32_t>(loops[static_cast<int>(i)].extent())};
-                }
-            }
             families.push_back(std::move(family));
+        }
+    }
+    return families;
+}
+
+// Points of the reduction loops that a tile can unroll, one Trips a choice. What is unrolled runs innermost, so that
+// only an associative update may unroll a loop around another that turns.
+std::vector<Trips> reduction_tiles(const Stage& stage, const Box& loops) {
+    const std::vector<size_t> reductions = reduction_loops(stage);
+    const auto extent = [&](size_t loop) { return loops[static_cast<int>(loop)].extent(); };
+    std::vector<Trips> tiles = {unit_trips()};
+    const auto add = [&](const std::vector<size_t>& unrolled) {
+        Trips tile = unit_trips();
+        int64_t points = 1;
+        for (size_t loop : unrolled) {
+            tile[loop] = static_cast<int32_t>(std::min<int64_t>(extent(loop), 1 << 20));
+            points *= extent(loop);
+        }
+        const bool is_new = std::find(tiles.begin(), tiles.end(), tile) == tiles.end();
+        if (points > 1 && points <= kMaxUnroll && is_new) {
+            tiles.push_back(tile);
+        }
+    };
+    const size_t innermost = reductions.back();
+    for (int32_t part = 2; part <= kMaxPartialUnroll && stage.loops[innermost].has_constant_extent; part *= 2) {
+        if (extent(innermost) > part && extent(innermost) % part == 0) {
+            tiles.push_back(unit_trips());
+            tiles.back()[innermost] = part;
+        }
+    }
+    for (size_t count = 1; count <= reductions.size(); count++) {
+        add({reductions.end() - static_cast<std::ptrdiff_t>(count), reductions.end()});
+    }
+    if (stage.is_associative) {
+        std::vector<size_t> all_but_longest = reductions;
+        std::erase(all_but_longest, *std::max_element(reductions.begin(), reductions.end(),
+                                                      [&](size_t a, size_t b) { return extent(a) < extent(b); }));
+        add(all_but_longest);
+        for (size_t loop : reductions) {
+            add({loop});
+        }
+    }
+    return tiles;
+}
+
+std::vector<DecisionFamily> reduction_families(const PipelineIndex& index, const LoopNest& nest,
+                                               const DecisionStep& step, const SpaceOptions& options) {
+    const Stage& stage = index.stage(step.stage);
+    Regions regions(index, nest);
+    const Box loops = regions.loops(step.stage, nest[step.func].compute);
+    const std::vector<size_t> reductions = reduction_loops(stage);
+    int64_t pure = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        pure *= stage.loops[i].is_reduction ? 1 : loops[static_cast<int>(i)].extent();
+    }
+    Decision decision;
+    decision.kind = DecisionKind::Reduction;
+    decision.func = step.func;
+    decision.stage = step.stage;
+    decision.trips.fill(1);
+    std::vector<DecisionFamily> families;
+    const bool can_unroll = options.allow_unroll && options.allow_reductions && !stage.has_data_dependent_write;
+    for (const Trips& tile : can_unroll ? reduction_tiles(stage, loops) : std::vector<Trips>{unit_trips()}) {
+        decision.trips = tile;
+        decision.outside = 0;
+        families.push_back({decision, {}});
+        for (size_t rank = 0; rank < reductions.size() && pure > 1 && options.allow_reductions; rank++) {
+            const size_t loop = reductions[rank];
+            const int32_t turns = divide_up(std::max<int64_t>(1, loops[static_cast<int>(loop)].extent()), tile[loop]);
+            if (turns == 1) {
+                continue;
+            }
+            decision.outside = static_cast<int8_t>(rank);
+            for (int32_t block = kLeastReductionBlock; 2 * block <= turns; block *= kReductionBlockStep) {
+                decision.block = block;
+                families.push_back({decision, {}});
+            }
+            decision.block = 0;
+            decision.outside = static_cast<int8_t>(rank + 1);
+            families.push_back({decision, {}});
         }
     }
     return families;
@@ -238,6 +298,9 @@ std::vector<DecisionStep> steps(const PipelineIndex& index) {
         }
         for (int32_t stage : index.func(func).stages) {
             all.push_back({DecisionStep::Kind::Inner, f, static_cast<int16_t>(stage)});
+            if (!reduction_loops(index.stage(stage)).empty()) {
+                all.push_back({DecisionStep::Kind::Reduction, f, static_cast<int16_t>(stage)});
+            }
             all.push_back({DecisionStep::Kind::Parallel, f, static_cast<int16_t>(stage)});
         }
     }
@@ -253,6 +316,11 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
         case DecisionStep::Kind::Inner:
             if (schedule.is_computed()) {
                 return inner_families(machine, index, nest, step, options);
+            }
+            break;
+        case DecisionStep::Kind::Reduction:
+            if (schedule.is_computed()) {
+                return reduction_families(index, nest, step, options);
             }
             break;
         case DecisionStep::Kind::Parallel:

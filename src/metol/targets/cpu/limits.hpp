@@ -11,6 +11,10 @@ inline constexpr int64_t kFamilyCap = 48;
 inline constexpr int64_t kMaxRecompute = 10;
 inline constexpr int32_t kMaxTasksPerCore = 16;
 inline constexpr int32_t kMaxUnroll = 16;
+// Reduction loops that are unrolled in part, and blocks of those that run partly outside the pure loops: 16, 64, 256.
+inline constexpr int32_t kMaxPartialUnroll = 8;
+inline constexpr int32_t kLeastReductionBlock = 16;
+inline constexpr int32_t kReductionBlockStep = 4;
 // What slides has a size that is known at run time only: every unrolled iteration is guarded, and the code longer.
 inline constexpr int32_t kGuardedUnrollShare = 2;
 // Operations on native registers that all unrolled tiles of a pipeline may hold together, and the share of one Stage:

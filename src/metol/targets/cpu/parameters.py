@@ -35,7 +35,7 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
 
     Args:
         machine: Sizes and rates.
-        dag: The pipeline; one entry of `vector_point_seconds` and `scalar_point_seconds` is made a Stage.
+        dag: The pipeline; one entry of `register_seconds` and `scalar_point_seconds` is made a Stage.
 
     Returns:
         The parameters, all in seconds, bytes and counts.
@@ -51,7 +51,7 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
     _fill_memory(parameters, machine)
     _fill_overheads(parameters, machine)
     vector_seconds = _seconds_by_class(machine.operations)
-    parameters.vector_point_seconds = [_vector_point_seconds(machine, dag, s, vector_seconds) for s in dag.stages]
+    parameters.register_seconds = [_register_seconds(dag, s, vector_seconds) for s in dag.stages]
     parameters.scalar_point_seconds = [_scalar_point_seconds(machine, dag, s) for s in dag.stages]
     return parameters
 
@@ -124,13 +124,10 @@ def _seconds_by_class(rates: OperationRates) -> Mapping[str, float]:
     }
 
 
-def _vector_point_seconds(
-    machine: CpuMachine, dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]
-) -> float:
-    """Seconds of the arithmetic of one point, in code vectorized at native width of its widest type."""
-    lanes = machine.vector_bytes / stage.widest_bytes
+def _register_seconds(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> float:
+    """Seconds of the arithmetic on one native register of the widest type of a Stage."""
     counts = zip(op_classes(), stage.op_histogram, strict=True)
-    seconds = sum(count * seconds_by_class.get(op.name, 0.0) for op, count in counts) / lanes
+    seconds = sum(count * seconds_by_class.get(op.name, 0.0) for op, count in counts)
     return seconds * (_BOUNDARY_SHARE if dag.funcs[stage.func].is_boundary_condition else 1.0)
 
 

@@ -27,10 +27,19 @@ StageNest make_nest(const Stage& stage, const Box& loops, const StageTiling& til
     Trips parallel = unit_trips();
     Trips reduction = unit_trips();
     Trips serial = unit_trips();
+    const std::vector<size_t> reductions = reduction_loops(stage);
+    for (size_t rank = 0; rank < reductions.size(); rank++) {
+        const size_t i = reductions[rank];
+        const bool is_blocked = static_cast<int>(rank) == tiling.outside && tiling.block > 0;
+        const int32_t inside = is_blocked ? std::min(tiling.block, iterations[i]) : iterations[i];
+        serial[i] = static_cast<int>(rank) < tiling.outside ? 1 : inside;
+        reduction[i] = divide_up(iterations[i], serial[i]);
+    }
     bool is_parallel = false;
+    bool is_outside = false;
     for (size_t i = 0; i < stage.loops.size(); i++) {
         if (stage.loops[i].is_reduction) {
-            (tiling.reduction == ReductionPlace::Outside ? reduction : serial)[i] = iterations[i];
+            is_outside = is_outside || reduction[i] > 1;
             continue;
         }
         serial[i] = is_root ? divide_up(iterations[i], std::max(1, tiling.tasks[i])) : iterations[i];
@@ -41,7 +50,7 @@ StageNest make_nest(const Stage& stage, const Box& loops, const StageTiling& til
         nest.is_parallel = is_parallel;
         nest.levels.push_back(parallel);
     }
-    if (tiling.reduction == ReductionPlace::Outside) {
+    if (is_outside) {
         nest.levels.push_back(reduction);
     }
     nest.levels.push_back(serial);
@@ -54,14 +63,18 @@ StageTiling tiling_of(const Stage& stage, const StageNest& nest) {
     tiling.vector_loop = nest.vector_loop;
     tiling.vector_width = nest.vector_width;
     tiling.tile = nest.levels.back();
-    for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (!stage.loops[i].is_reduction) {
-            continue;
-        }
-        if (tiling.tile[i] > 1) {
-            tiling.reduction = ReductionPlace::Unrolled;
-        } else if (nest.levels[nest.levels.size() - 2][i] == 1 && nest.levels[nest.levels.size() - 3][i] > 1) {
-            tiling.reduction = ReductionPlace::Outside;
+    if (nest.levels.size() >= 3) {
+        const Trips& serial = nest.levels[nest.levels.size() - 2];
+        const Trips& outside = nest.levels[nest.levels.size() - 3];
+        const std::vector<size_t> reductions = reduction_loops(stage);
+        for (size_t rank = 0; rank < reductions.size(); rank++) {
+            const size_t i = reductions[rank];
+            if (outside[i] > 1 && serial[i] == 1) {
+                tiling.outside = static_cast<int>(rank) + 1;
+            } else if (outside[i] > 1) {
+                tiling.outside = static_cast<int>(rank);
+                tiling.block = serial[i];
+            }
         }
     }
     if (nest.is_parallel) {
@@ -73,6 +86,25 @@ StageTiling tiling_of(const Stage& stage, const StageNest& nest) {
 int vector_width_for(const CpuParameters& machine, const Stage& stage, int64_t extent) {
     const int native = std::max(1, machine.vector_bytes / std::max(1, stage.narrowest_bytes));
     return std::min(native, power_of_two_at_least(extent));
+}
+
+std::vector<int> vector_widths(const CpuParameters& machine, const Stage& stage, int64_t extent) {
+    const int narrow = std::max(1, machine.vector_bytes / std::max(1, stage.widest_bytes));
+    std::vector<int> widths = {vector_width_for(machine, stage, extent)};
+    if (narrow > 1 && narrow < widths.front()) {
+        widths.push_back(narrow);
+    }
+    return widths;
+}
+
+std::vector<size_t> reduction_loops(const Stage& stage) {
+    std::vector<size_t> loops;
+    for (size_t i = stage.loops.size(); i-- > 0;) {
+        if (stage.loops[i].is_reduction) {
+            loops.push_back(i);
+        }
+    }
+    return loops;
 }
 
 Trips default_tasks(const CpuParameters& machine, const PipelineIndex& index, int stage_id, const Box& loops,

@@ -1,4 +1,4 @@
-// How one Stage is tiled: from a vector loop, a tile, a place for the reduction and a number of tasks to a StageNest.
+// How one Stage is tiled: from a vector loop, a tile, places for the reductions and a number of tasks to a StageNest.
 #pragma once
 
 #include "schedule/regions.hpp"
@@ -6,12 +6,13 @@
 
 namespace metol::cpu {
 
-// All that the inner and the parallel decision of a Stage fix.
+// All that the inner, the reduction and the parallel decision of a Stage fix.
 struct StageTiling {
     int vector_loop = -1;
     int vector_width = 1;
-    ReductionPlace reduction = ReductionPlace::Inside;
-    Trips tile = unit_trips();   // points
+    int outside = 0;             // reduction loops, from the outermost, that run outside all serial pure loops
+    int32_t block = 0;           // tiles of the next reduction loop that run inside them; 0 for all
+    Trips tile = unit_trips();   // points; of reduction loops, those unrolled
     Trips tasks = unit_trips();  // parallel iterations wanted
 };
 
@@ -22,6 +23,13 @@ StageTiling tiling_of(const Stage& stage, const StageNest& nest);
 
 // Lanes to use along a loop of `extent`: native for the narrowest type, fewer where the loop is shorter.
 int vector_width_for(const CpuParameters& machine, const Stage& stage, int64_t extent);
+
+// Widths worth a try: native for the narrowest type computed with, and for the widest.
+std::vector<int> vector_widths(const CpuParameters& machine, const Stage& stage, int64_t extent);
+
+// The reduction loops of a Stage, outermost first. Nothing ever changes their order among each other, but that tiles
+// of associative updates unroll any of them.
+std::vector<size_t> reduction_loops(const Stage& stage);
 
 // A sensible tiling where nothing has been chosen: vectors along `preferred_dim` if it is long enough, no unrolling,
 // about eight tasks a core over the outermost loops. The dimension that slides is never vectorized.
