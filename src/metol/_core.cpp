@@ -195,6 +195,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_output", &Func::is_output)
         .def_readonly("is_extern", &Func::is_extern)
         .def_readonly("is_boundary_condition", &Func::is_boundary_condition)
+        .def_readonly("origin", &Func::origin)
         .def_readonly("stages", &Func::stages)
         .def_readonly("computed", &Func::computed)
         .def_readonly("root_region", &Func::root_region)
@@ -228,10 +229,33 @@ void bind_pipeline(py::module_& m) {
     py::register_exception_translator(&translate_error);
     bind_bounds(m);
     bind_dag(m);
+    py::class_<metol::Rfactor>(m, "Rfactor", "An update to be computed in two steps, as Halide's rfactor makes them.")
+        .def(py::init([](int32_t func, int32_t update,
+                         const std::vector<std::tuple<std::string, std::string, std::string, int32_t>>& splits,
+                         std::vector<std::pair<std::string, std::string>> preserved) {
+                 metol::Rfactor rfactor{func, update, {}, std::move(preserved)};
+                 for (const auto& [old, outer, inner, factor] : splits) {
+                     rfactor.splits.push_back({old, outer, inner, factor});
+                 }
+                 return rfactor;
+             }),
+             py::arg("func"), py::arg("update"), py::arg("splits"), py::arg("preserved"))
+        .def_readonly("func", &metol::Rfactor::func)
+        .def_readonly("update", &metol::Rfactor::update)
+        .def_property_readonly("splits",
+                               [](const metol::Rfactor& rfactor) {
+                                   std::vector<std::tuple<std::string, std::string, std::string, int32_t>> splits;
+                                   for (const metol::ReductionSplit& split : rfactor.splits) {
+                                       splits.emplace_back(split.old, split.outer, split.inner, split.factor);
+                                   }
+                                   return splits;
+                               })
+        .def_readonly("preserved", &metol::Rfactor::preserved);
     m.def(
         "extract",
         [](const py::object& pipeline, std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> regions,
-           std::map<std::string, double> scalars, const std::string& target) {
+           std::map<std::string, double> scalars, const std::string& target,
+           const std::vector<metol::Rfactor>& rfactors) {
             metol::UserEstimates estimates;
             estimates.scalars = std::move(scalars);
             for (const auto& [name, dims] : regions) {
@@ -239,9 +263,10 @@ void bind_pipeline(py::module_& m) {
                     estimates.regions[name].push_back({min, min + extent - 1});
                 }
             }
-            return metol::extract(pipeline.ptr(), estimates, target);
+            return metol::extract(pipeline.ptr(), estimates, target, rfactors);
         },
         py::arg("pipeline"), py::kw_only(), py::arg("regions"), py::arg("scalars"), py::arg("target"),
+        py::arg("rfactors") = std::vector<metol::Rfactor>{},
         "Read an hl.Pipeline or hl.Func; `regions` maps names to (min, extent) a dimension.");
     m.def(
         "strip_schedules", [](const py::object& pipeline) { metol::strip_schedules(pipeline.ptr()); },

@@ -4,6 +4,7 @@ An hl.Pipeline enters; it leaves scheduled, with a `Result` that tells what was 
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -12,14 +13,14 @@ from typing import Any
 import halide as hl
 
 from metol import _core
-from metol.errors import MetolError, UnsupportedTargetError
-from metol.lower import Estimate, Schedule, cpu_directives, describe_funcs
+from metol.errors import ExtractionError, MetolError, UnsupportedTargetError
+from metol.lower import Estimate, Schedule, cpu_directives, describe_funcs, rewritten_directives
 from metol.measure import RunOptions, verify_schedule
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap, PipelineDag, extract, strip_schedules
+from metol.pipeline import EstimateMap, PipelineDag, Rfactor, extract, strip_schedules
 from metol.provenance import metol_version
-from metol.search import Budget
-from metol.targets.cpu import CpuMachine, cpu_parameters
+from metol.search import BeamSearch, Budget, Form, Rewriting, search_forms
+from metol.targets.cpu import CpuMachine, cpu_parameters, propose_rfactors
 
 __all__ = ["Result", "autoschedule"]
 
@@ -101,14 +102,18 @@ def autoschedule(
     target_text = _cpu_target(target)
     dag = extract(pipeline, estimates, target=target_text)
     machine = machine or CpuMachine.detect(target_text, threads=threads)
-    space = _core.Space(dag, cpu_parameters(machine, dag), _core.SpaceOptions(), machine.cores)
-    found = options.make().search(space, _core.CostModel(), Budget.start(options.budget_seconds))
+    start = _form(dag, machine, ())
+    budget = Budget.start(options.budget_seconds)
+    rewriting = _rewriting(pipeline, estimates, machine) if options.rfactor else None
+    form, found = search_forms(start, rewriting, options.make(), _core.CostModel(), budget)
 
     strip_schedules(pipeline)
     funcs = describe_funcs(pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline))
     schedule = Schedule(
         funcs=funcs,
-        directives=cpu_directives(dag, found.state.describe()),
+        directives=rewritten_directives(
+            form.dag, form.rfactors, cpu_directives(form.dag, found.state.describe()), len(funcs)
+        ),
         target=target_text,
         estimates=_estimates(dag),
         algorithm_hash=f"{dag.algorithm_hash:016x}",
@@ -123,9 +128,30 @@ def autoschedule(
         search_seconds=time.monotonic() - started,
         candidates=found.candidates,
         is_complete=found.is_complete,
-        pruned=tuple((reason, count) for reason, count in space.pruned_counts().items() if count),
+        pruned=tuple((reason, count) for reason, count in form.space.pruned_counts().items() if count),
         verification=verification,
     )
+
+
+def _form(dag: PipelineDag, machine: CpuMachine, rfactors: tuple[Rfactor, ...]) -> Form:
+    return Form(dag, _core.Space(dag, cpu_parameters(machine, dag), _core.SpaceOptions(), machine.cores), rfactors)
+
+
+def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: CpuMachine) -> Rewriting:
+    """Return how to read and what to propose of the pipelines that this one becomes by rfactor."""
+
+    def read(rfactors: tuple[Rfactor, ...]) -> Form | None:
+        try:
+            return _form(extract(pipeline, estimates, rfactors=rfactors), machine, rfactors)
+        except ExtractionError:  # Halide alone knows whether an update can be factored
+            return None
+
+    def propose(
+        dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
+    ) -> tuple[Rfactor, ...]:
+        return propose_rfactors(dag, schedules, stages, cpu_parameters(machine, dag))
+
+    return Rewriting(read, propose, quick=BeamSearch(width=1))
 
 
 def _verified(pipeline: hl.Pipeline | hl.Func, schedule: Schedule, threads: int) -> str:

@@ -25,6 +25,8 @@ class SearchOptions:
     """Chance that a state is passed over."""
     seed: int = 0
     """Seed of whatever is random."""
+    rfactor: bool = True
+    """Whether updates may be computed in two steps, so that reductions run in parallel or in vectors."""
     refine: bool = True
     """Whether coordinate descent follows the search; a beam then starts it from the greedy result, too."""
     budget_seconds: float | None = 15.0

@@ -7,6 +7,7 @@ from metol.errors import RefusedDirectiveError
 from metol.lower.cpu_directives import cpu_directives
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.func_ref import FuncRef, describe_funcs
+from metol.lower.rfactors import rewritten_directives
 from metol.lower.schedule import Schedule, load
 from metol.lower.schedule_data import Estimate
 
@@ -26,4 +27,5 @@ __all__ = [
     "cpu_directives",
     "describe_funcs",
     "load",
+    "rewritten_directives",
 ]

@@ -76,6 +76,7 @@ class _Checker:
         self.funcs = list(funcs)
         self.loops: dict[_StageKey, tuple[Loop, ...]] = {}
         self.names_taken: dict[_StageKey, set[str]] = {}
+        self.is_preamble = True
         self.finished: set[int] = set()
         self.current = -1
         for index, func in enumerate(funcs):
@@ -113,7 +114,9 @@ class _Checker:
             owner is not Owner.FUNC or on_func, f"{directive.call.value} is for a Func, so stage must be 0, branch ()"
         )
         _require(owner is not Owner.UPDATE or directive.stage > 0, f"{directive.call.value} is for updates only")
-        if directive.func != self.current:
+        # What rfactor makes is named by the directives of other Funcs, so it may be made before all of them.
+        self.is_preamble = self.is_preamble and directive.call in (Call.SPLIT, Call.RFACTOR)
+        if directive.func != self.current and not self.is_preamble:
             self.finished.add(self.current)
             self.current = directive.func
         _require(directive.func not in self.finished, "all directives of one Func must stand next to each other")

@@ -4,7 +4,7 @@ The DAG is what Adams et al. 2019, §4.1, call algorithm-specific: bounds, Jacob
 schedule.
 """
 
-from metol.pipeline.dag import OpClass, PipelineDag, extract, func_names, op_classes, strip_schedules
+from metol.pipeline.dag import OpClass, PipelineDag, Rfactor, extract, func_names, op_classes, strip_schedules
 from metol.pipeline.estimates import EstimateMap
 
-__all__ = ["EstimateMap", "OpClass", "PipelineDag", "extract", "func_names", "op_classes", "strip_schedules"]
+__all__ = ["EstimateMap", "OpClass", "PipelineDag", "Rfactor", "extract", "func_names", "op_classes", "strip_schedules"]

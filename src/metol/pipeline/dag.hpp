@@ -144,7 +144,9 @@ struct Func {
     bool is_output = false;
     bool is_extern = false;
     bool is_boundary_condition = false;  // clamps or selects around a single load
-    std::vector<int32_t> stages;         // Stage ids, pure definition first; an input has none
+    // Position in `Pipeline::get_func` of the pipeline as it was given; what an rfactor made has the next free numbers.
+    int32_t origin = -1;
+    std::vector<int32_t> stages;      // Stage ids, pure definition first; an input has none
     std::vector<BoundPair> computed;  // [dimensions] region computed, over the region required (updates may need more)
     std::vector<Interval> root_region;  // [dimensions] region required of it when everything is computed at root
     std::vector<Interval> estimate;     // [dimensions] for outputs and inputs, empty otherwise

@@ -4,13 +4,14 @@ An hl.Pipeline or hl.Func enters, a read-only `PipelineDag` leaves; the pipeline
 `Pipeline.get_func` numbers them. Source: Adams et al. 2019, §4.1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metol import _core
-from metol._core import PipelineDag
+from metol._core import PipelineDag, Rfactor
 from metol.pipeline.estimates import EstimateMap, split_estimates
 
-__all__ = ["OpClass", "PipelineDag", "extract", "func_names", "op_classes", "strip_schedules"]
+__all__ = ["OpClass", "PipelineDag", "Rfactor", "extract", "func_names", "op_classes", "strip_schedules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,20 @@ class OpClass:
     """What is counted, in words."""
 
 
-def extract(pipeline: object, estimates: EstimateMap | None = None, *, target: str = "") -> PipelineDag:
+def extract(
+    pipeline: object,
+    estimates: EstimateMap | None = None,
+    *,
+    target: str = "",
+    rfactors: Sequence[Rfactor] = (),
+) -> PipelineDag:
     """Read a pipeline into a DAG of Funcs, Stages and Edges.
 
     Args:
         pipeline: An hl.Pipeline, or the hl.Func of a single output. A schedule that it carries is not looked at.
         estimates: Sizes and parameters that take precedence over the pipeline's own estimates.
         target: A Halide target, checked for being one; empty for no check.
+        rfactors: Updates to be computed in two steps: the DAG is that of a copy on which Halide's `rfactor` was called.
 
     Returns:
         The DAG. Its ids are positions in `Pipeline.get_func`; images that are read without a Func follow after.
@@ -38,11 +46,12 @@ def extract(pipeline: object, estimates: EstimateMap | None = None, *, target: s
     Raises:
         UndefinedPipelineError: The pipeline has no output, or a Func has no definition.
         MissingEstimateError: An output, an input, or a parameter that a size depends on has no estimate.
-        ExtractionError: A read is unbounded, a stage is external, or `pipeline` is something else.
+        ExtractionError: A read is unbounded, a stage is external, Halide refuses an `rfactor`, or `pipeline` is
+            something else.
         UnsupportedTargetError: `target` is no Halide target.
     """
     regions, scalars = split_estimates(estimates)
-    return _core.extract(pipeline, regions=regions, scalars=scalars, target=target)
+    return _core.extract(pipeline, regions=regions, scalars=scalars, target=target, rfactors=rfactors)
 
 
 def strip_schedules(pipeline: object) -> None:

@@ -73,8 +73,11 @@ uint64_t hash_bytes(const std::string& bytes, uint64_t hash = 0xcbf29ce484222325
 
 class Extraction {
   public:
-    Extraction(const Halide::Pipeline& pipeline, const UserEstimates& user)
-        : outputs_(outputs_of(pipeline)), estimates_(user), dag_(std::make_shared<PipelineDag>()) {}
+    Extraction(RewrittenPipeline pipeline, const UserEstimates& user)
+        : outputs_(std::move(pipeline.outputs)),
+          origins_(std::move(pipeline.origins)),
+          estimates_(user),
+          dag_(std::make_shared<PipelineDag>()) {}
 
     std::shared_ptr<PipelineDag> run() {
         for (const hi::Function& output : outputs_) {
@@ -106,6 +109,7 @@ class Extraction {
             Func func;
             func.name = name;
             func.args = function.args();
+            func.origin = origins_.empty() ? id : origins_.at(name);
             for (const Halide::Type& type : function.output_types()) {
                 func.value_bytes.push_back(type.bytes());
             }
@@ -144,6 +148,7 @@ class Extraction {
             func.is_input = true;
             func.estimate = call->param.defined() ? estimates_.of_input(call->param) : Estimates::of_image(call->image);
             func.computed = finish(identity(func.dimensions()), name);
+            func.origin = static_cast<int32_t>(dag_->funcs.size());
             ids_.add(name, static_cast<int32_t>(dag_->funcs.size()));
             dag_->funcs.push_back(std::move(func));
         }
@@ -430,6 +435,7 @@ class Extraction {
     }
 
     std::vector<hi::Function> outputs_;
+    std::map<std::string, int32_t> origins_;  // empty where nothing was rewritten
     Estimates estimates_;
     std::shared_ptr<PipelineDag> dag_;
     std::map<std::string, hi::Function> env_;
@@ -443,12 +449,18 @@ class Extraction {
 
 }  // namespace
 
-std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target) {
+std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target,
+                                     const std::vector<Rfactor>& rfactors) {
     if (!target.empty() && !Halide::Target::validate_target_string(target)) {
         throw PipelineError(PipelineError::Kind::UnsupportedTarget,
                             "`" + target + "` is no Halide target; write for example host, or x86-64-linux-avx2.");
     }
-    return translate_halide_errors([&] { return Extraction(to_pipeline(pipeline), estimates).run(); });
+    return translate_halide_errors([&] {
+        const Halide::Pipeline given = to_pipeline(pipeline);
+        const RewrittenPipeline read =
+            rfactors.empty() ? RewrittenPipeline{outputs_of(given), {}} : rewrite(given, rfactors);
+        return Extraction(read, estimates).run();
+    });
 }
 
 }  // namespace metol

@@ -42,8 +42,27 @@ class PipelineError : public std::runtime_error {
     Kind kind_;
 };
 
-// `target` is checked only for being a target; it may be empty. Throws PipelineError.
-std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target);
+// A reduction loop that is split in two before one of the parts is factored out.
+struct ReductionSplit {
+    std::string old;
+    std::string outer;
+    std::string inner;
+    int32_t factor = 1;
+};
+
+// An associative update computed in two steps, as Halide's `rfactor` makes them: a Func of its own reduces over some
+// RVars for every value of the others, which are `preserved`, each as a Var; the update combines the partial results.
+struct Rfactor {
+    int32_t func = -1;  // position in `Pipeline::get_func` of the pipeline as it was given
+    int32_t update = 0;
+    std::vector<ReductionSplit> splits;
+    std::vector<std::pair<std::string, std::string>> preserved;  // RVar, Var
+};
+
+// Reads the pipeline as it is after `rfactors`, which are done to a copy. `target` is checked only for being a target;
+// it may be empty. Throws PipelineError.
+std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target,
+                                     const std::vector<Rfactor>& rfactors);
 
 // Takes every directive off every Func that the pipeline reaches, in place. What `rfactor` made cannot be undone.
 void strip_schedules(PyObject* pipeline);

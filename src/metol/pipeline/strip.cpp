@@ -90,6 +90,8 @@ void strip_definition(const hi::Function& function, hi::Definition& definition) 
     schedule.dims() = std::move(dims);
 }
 
+}  // namespace
+
 void strip_function(hi::Function& function) {
     hi::FuncSchedule& schedule = function.schedule();
     schedule.compute_level() = Halide::LoopLevel::inlined();
@@ -111,8 +113,6 @@ void strip_function(hi::Function& function) {
         strip_definition(function, function.update(static_cast<int>(i)));
     }
 }
-
-}  // namespace
 
 std::vector<std::string> pure_args(const hi::Function& function, const hi::Definition& definition) {
     std::vector<std::string> names;

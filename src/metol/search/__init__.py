@@ -5,6 +5,16 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 
 from metol.search.beam import BeamSearch
 from metol.search.refine import Refined
+from metol.search.rewriting import Form, Rewriting, search_forms
 from metol.search.strategy import Budget, SearchResult, Strategy
 
-__all__ = ["BeamSearch", "Budget", "Refined", "SearchResult", "Strategy"]
+__all__ = [
+    "BeamSearch",
+    "Budget",
+    "Form",
+    "Refined",
+    "Rewriting",
+    "SearchResult",
+    "Strategy",
+    "search_forms",
+]

@@ -323,6 +323,13 @@ void bind_space(py::module_& m) {
             },
             py::arg("stage"), py::arg("row"), "Seconds per unit of each term under the analytical model, [T] float64.")
         .def(
+            "stage_costs",
+            [](Space& space, const States& state, const metol::CostModelWeights& model) {
+                only(state);
+                return to_array(space.stage_costs(state.values.front(), model));
+            },
+            py::arg("state"), py::arg("model"), "Predicted seconds of each Stage of one state, [S] float64.")
+        .def(
             "structural_hash",
             [](const Space& space, const States& states, int depth) {
                 return to_array(space.structural_hash(states.values, depth));

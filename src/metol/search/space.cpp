@@ -279,6 +279,19 @@ std::vector<double> Space::cost(std::span<const State> states, const CostModelWe
     return costs;
 }
 
+std::vector<double> Space::stage_costs(const State& state, const CostModelWeights& model) {
+    const std::vector<float> rows = featurize({&state, 1});
+    const size_t columns = target_->feature_columns().size();
+    std::vector<double> costs(static_cast<size_t>(index_->stage_count()), 0.0);
+    for (size_t stage = 0; stage < costs.size(); stage++) {
+        const std::span<const float> row(rows.data() + stage * columns, columns);
+        if (std::any_of(row.begin(), row.end(), [](float value) { return value != 0; })) {
+            costs[stage] = cost_row(static_cast<int>(stage), row, model);
+        }
+    }
+    return costs;
+}
+
 std::vector<float> Space::featurize(std::span<const State> states) {
     const size_t size = static_cast<size_t>(index_->stage_count()) * target_->feature_columns().size();
     std::vector<float> features(states.size() * size, 0.0F);

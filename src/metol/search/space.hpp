@@ -51,6 +51,8 @@ class Space {
     std::vector<State> rollout(std::span<const State> states, std::span<const uint64_t> seeds);
 
     std::vector<double> cost(std::span<const State> states, const CostModelWeights& model);
+    // Seconds of each Stage of one state, [stages]; what is inlined has its own.
+    std::vector<double> stage_costs(const State& state, const CostModelWeights& model);
     // [states, stages, features]
     std::vector<float> featurize(std::span<const State> states);
 

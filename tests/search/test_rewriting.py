@@ -1,0 +1,133 @@
+"""Updates in two steps: what is proposed, that Halide agrees, and that no result changes under any loop nest of it."""
+
+from collections.abc import Callable
+from math import prod
+
+import halide as hl
+import pytest
+from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, finish, image
+
+import metol
+from metol import _core
+from metol.errors import ExtractionError
+from metol.lower import Call, Schedule, cpu_directives, describe_funcs, rewritten_directives
+from metol.pipeline import PipelineDag, Rfactor, extract
+from metol.search import BeamSearch, Budget
+from metol.targets.cpu import CpuMachine, cpu_parameters, propose_rfactors
+
+SIZE = (WIDTH, HEIGHT)
+
+
+def bins() -> hl.Pipeline:
+    """A histogram of a whole image: scatter, and nothing pure to run in parallel."""
+    source = image(*SIZE, pixel=hl.UInt(8))
+    r = hl.RDom([(0, WIDTH), (0, HEIGHT)], "r")
+    counts, output = hl.Func("counts"), hl.Func("output")
+    counts[X] = hl.u32(0)
+    counts[hl.i32(source[r.x, r.y])] += hl.u32(1)
+    output[X, Y] = counts[hl.clamp(X + Y, 0, 255)]
+    return finish(output)
+
+
+def total() -> hl.Pipeline:
+    """One sum over half an image, in a Func without dimensions, and an extremum beside it."""
+    source = image(*SIZE)
+    r = hl.RDom([(0, WIDTH), (0, HEIGHT)], "r")
+    r.where(r.x % 3 < 2)
+    whole, largest, output = hl.Func("whole"), hl.Func("largest"), hl.Func("output")
+    whole[()] = 0
+    whole[()] += source[r.x, r.y]
+    largest[()] = 0
+    largest[()] = hl.max(largest[()], source[r.x, r.y])
+    output[X, Y] = whole[()] + largest[()] + X
+    return finish(output)
+
+
+def last() -> hl.Pipeline:
+    """A reduction whose order matters."""
+    source = image(*SIZE)
+    r = hl.RDom([(0, WIDTH), (0, HEIGHT)], "r")
+    mixed, output = hl.Func("mixed"), hl.Func("output")
+    mixed[()] = 0
+    mixed[()] = mixed[()] // 2 + source[r.x, r.y]
+    output[X, Y] = mixed[()] + X
+    return finish(output)
+
+
+def space_of(dag: PipelineDag) -> _core.Space:
+    return _core.Space(dag, cpu_parameters(CpuMachine.default(threads=2), dag), _core.SpaceOptions(), 1)
+
+
+def proposals(build: Callable[[], hl.Pipeline]) -> tuple[Rfactor, ...]:
+    dag = extract(build())
+    found = BeamSearch(width=1).search(space_of(dag), _core.CostModel(), Budget.start())
+    parameters = cpu_parameters(CpuMachine.default(threads=2), dag)
+    return propose_rfactors(dag, found.state.describe(), range(len(dag.stages)), parameters)
+
+
+def schedule_of(build: Callable[[], hl.Pipeline], dag: PipelineDag, rfactors: list[Rfactor], seed: int) -> Schedule:
+    space = space_of(dag)
+    state = space.rollout(space.root(), [seed])
+    funcs = describe_funcs(build())
+    directives = rewritten_directives(dag, rfactors, cpu_directives(dag, state.describe()), len(funcs))
+    return Schedule(funcs=funcs, directives=directives)
+
+
+@pytest.mark.parametrize("build", [bins, total])
+def test_every_proposal_keeps_the_result_under_random_loop_nests(build: Callable[[], hl.Pipeline]) -> None:
+    runs = ExactRuns("histogram", build)
+    found = proposals(build)
+    assert found
+    for rfactor in found:
+        dag = extract(build(), rfactors=[rfactor])
+        for seed in (1, 2):
+            runs.check(schedule_of(build, dag, [rfactor], seed))
+
+
+def test_two_updates_are_rewritten_one_after_the_other() -> None:
+    of_first, *_, of_last = proposals(total)
+    assert of_first.func != of_last.func
+    dag = extract(total(), rfactors=[of_first, of_last])
+    given = len(extract(total()).funcs)
+    assert sorted(func.origin for func in dag.funcs) == list(range(given + 2))
+    ExactRuns("histogram", total).check(schedule_of(total, dag, [of_first, of_last], 7))
+
+
+def test_what_rfactor_makes_reduces_over_the_rest() -> None:
+    whole = next(r for r in proposals(total) if len(r.splits) == 0 or len(r.preserved) == 1)
+    dag = extract(total(), rfactors=[whole])
+    (made,) = (func for func in dag.funcs if func.origin == len(extract(total()).funcs))
+    update = dag.stages[made.stages[1]]
+    assert [loop.is_reduction for loop in update.loops].count(True) >= 1
+    assert len(made.args) == 1
+    assert prod(interval.extent for interval in made.root_region) > 1
+
+
+def test_nothing_is_proposed_where_the_order_matters() -> None:
+    assert proposals(last) == ()
+
+
+def test_halide_refuses_to_factor_what_has_an_order() -> None:
+    dag = extract(last())
+    mixed = next(number for number, func in enumerate(dag.funcs) if func.name.startswith("mixed"))
+    loop = next(loop.name for loop in dag.stages[dag.funcs[mixed].stages[1]].loops if loop.is_reduction)
+    with pytest.raises(ExtractionError, match="rfactor"):
+        extract(last(), rfactors=[Rfactor(mixed, 0, [], [(loop, "v")])])
+
+
+def test_an_update_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(ExtractionError, match="no update 3"):
+        extract(total(), rfactors=[Rfactor(0, 3, [], [])])
+
+
+def test_autoschedule_runs_a_sum_in_parallel_vectors_and_says_so_in_its_files() -> None:
+    result = metol.autoschedule(total(), threads=2)
+    assert any(directive.call is Call.RFACTOR for directive in result.schedule.directives)
+    assert ".rfactor(" in result.to_python()
+    assert ".rfactor(" in result.to_cpp()
+    ExactRuns("histogram", total).check(Schedule.from_json(result.schedule.to_json()))
+
+
+def test_autoschedule_without_rfactor_makes_no_func() -> None:
+    result = metol.autoschedule(total(), threads=2, options=metol.SearchOptions(rfactor=False))
+    assert not any(directive.call is Call.RFACTOR for directive in result.schedule.directives)
