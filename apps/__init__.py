@@ -20,6 +20,12 @@ _SUITE = {
     "hist": "hist:APP",
     "matmul": "matmul:APP",
     "local_laplacian": "local_laplacian:APP",
+    "blur": "blur:APP",
+    "interpolate": "interpolate:APP",
+    "iir_blur": "iir_blur:APP",
+    "max_filter": "max_filter:APP",
+    "nl_means": "nl_means:APP",
+    "conv_layer": "conv_layer:APP",
 }
 _VARIANTS = {"matmul_f64": "matmul:APP_F64"}
 

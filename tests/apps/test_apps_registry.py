@@ -18,6 +18,12 @@ def test_names_are_the_suite():
         "hist",
         "matmul",
         "local_laplacian",
+        "blur",
+        "interpolate",
+        "iir_blur",
+        "max_filter",
+        "nl_means",
+        "conv_layer",
     )
 
 
