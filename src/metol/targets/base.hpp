@@ -18,8 +18,8 @@ struct SpaceOptions {
     bool allow_split = true;       // false: one level of tiling (Adams et al. 2019, §6.3)
     bool allow_sliding = true;
     bool allow_unroll = true;
-    bool allow_reductions = true;     // false: reduction loops stay whole, inside the serial loops
-    bool allow_vector_widths = true;  // false: native for the narrowest type
+    bool allow_reductions = true;               // false: reduction loops stay whole, inside the serial loops
+    bool allow_vector_widths = true;            // false: native for the narrowest type
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
 };
 
