@@ -108,7 +108,7 @@ def autoschedule(
     funcs = describe_funcs(pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline))
     schedule = Schedule(
         funcs=funcs,
-        directives=cpu_directives(dag, found.state.describe()),
+        directives=cpu_directives(dag, found.state.describe(), fixed_sizes=options.fixed_sizes),
         target=target_text,
         estimates=_estimates(dag),
         algorithm_hash=f"{dag.algorithm_hash:016x}",
