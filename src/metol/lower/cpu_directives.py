@@ -40,7 +40,7 @@ def cpu_directives(
         func = dag.funcs[schedule.func]
         if func.is_input or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED):
             continue
-        directives += _placement(dag, schedule, nests)
+        directives += _placement(dag, schedules, schedule, nests)
         if fixed_sizes and func.is_output:
             directives += _fixed_bounds(schedule.func, func)
         for stage in func.stages:
@@ -50,7 +50,10 @@ def cpu_directives(
 
 
 def _placement(
-    dag: PipelineDag, schedule: _core.FuncSchedule, nests: dict[int, "_StageLoops"]
+    dag: PipelineDag,
+    schedules: Sequence[_core.FuncSchedule],
+    schedule: _core.FuncSchedule,
+    nests: dict[int, "_StageLoops"],
 ) -> tuple[Directive, ...]:
     """Where a Func is computed and stored, and how its storage is laid out."""
 
@@ -67,10 +70,24 @@ def _placement(
             is_root = schedule.store.is_root
             calls.append((Call.STORE_ROOT, ()) if is_root else (Call.STORE_AT, (site(schedule.store),)))
         calls.append((Call.COMPUTE_AT, (site(schedule.compute),)))
+    if schedule.storage == _core.Storage.STACK:
+        calls.append((Call.STORE_IN, ("Stack",)))
+    elif schedule.storage == _core.Storage.HOISTED:
+        calls.append((Call.HOIST_STORAGE, (_task_body(schedules, schedule, nests),)))
     if schedule.innermost_dim > 0:
         order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
         calls.append((Call.REORDER_STORAGE, tuple(Var(func.args[d]) for d in order)))
     return tuple(Directive(schedule.func, 0, call, args) for call, args in calls)
+
+
+def _task_body(
+    schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, "_StageLoops"]
+) -> Site:
+    """The body of the parallel loop around a Func computed inside others, or the root."""
+    while schedule.placement == _core.Placement.AT:
+        host = nests[schedule.compute.stage]
+        schedule = schedules[host.stage.func]
+    return Site(host.stage.func, host.stage.index, host.body(0) if host.nest.is_parallel else None)
 
 
 def _fixed_bounds(index: int, output: _core.Func) -> list[Directive]:

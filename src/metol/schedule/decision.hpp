@@ -2,7 +2,8 @@
 //
 // The decisions of a Func come in a fixed order: its location, then for each of its Stages an inner tile and a
 // parallel tile (Adams et al. 2019, §3.1, whose second choice is the last two together). A Func that is inlined, or
-// computed below root, has nothing left to choose in some of them: those have one child, `Keep`.
+// computed below root, has nothing left to choose in some of them: those have one child, `Keep`. Last comes its
+// storage.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@ namespace metol {
 inline constexpr int kMaxLoops = 12;
 
 // The version of the decision encoding below; a path of another version is refused by replay.
-inline constexpr int kDecisionVersion = 1;
+inline constexpr int kDecisionVersion = 2;
 
 enum class DecisionKind : uint8_t {
     Keep,      // nothing to choose
@@ -24,6 +25,7 @@ enum class DecisionKind : uint8_t {
     At,        // compute it inside a loop of a consumer
     Inner,     // the innermost tile of a Stage: vector loop, width, unrolling, place of the reduction
     Parallel,  // the parallel tile of a Stage at root
+    Storage,   // where the storage of a Func computed inside another lies
 };
 
 struct Decision {
@@ -37,7 +39,8 @@ struct Decision {
     int8_t vector_loop = -1;
     int16_t vector_width = 1;
     int8_t reduction = 0;                    // Inner: a ReductionPlace
-    std::array<int32_t, kMaxLoops> trips{};  // At: inner trips; Inner: the tile in points; Parallel: tasks a loop
+    std::array<int32_t, kMaxLoops> trips{};  // At: inner trips; Inner: the tile in points; Parallel: tasks a loop;
+    // Storage: trips[0] is a Storage
     bool operator==(const Decision&) const = default;
 };
 
@@ -46,6 +49,13 @@ enum class ReductionPlace : int8_t {
     Inside = 0,    // innermost of the serial loops, just outside the tile
     Unrolled = 1,  // inside the tile, unrolled with it
     Outside = 2,   // outside all serial pure loops
+};
+
+// Where the storage of a Func computed inside another lies.
+enum class Storage : int8_t {
+    Plain,    // where Halide puts it, allocated once a realization
+    Stack,    // on the stack
+    Hoisted,  // allocated once a task
 };
 
 // Why a candidate is not a state. Counted by Space::pruned_counts.

@@ -21,8 +21,9 @@ bool fits(const DecisionStep& step, const Decision& decision) {
     }
     const bool is_inner = decision.kind == DecisionKind::Inner && step.kind == DecisionStep::Kind::Inner;
     const bool is_parallel = decision.kind == DecisionKind::Parallel && step.kind == DecisionStep::Kind::Parallel;
-    return is_location ||
-           (decision.stage == step.stage && (is_inner || is_parallel || decision.kind == DecisionKind::Keep));
+    const bool is_storage = decision.kind == DecisionKind::Storage && step.kind == DecisionStep::Kind::Storage;
+    const bool is_kept = decision.kind == DecisionKind::Keep;
+    return is_location || (decision.stage == step.stage && (is_inner || is_parallel || is_storage || is_kept));
 }
 
 }  // namespace
@@ -344,7 +345,7 @@ State Space::follow(State state, std::span<const Decision> decisions) {
         const bool is_location = step.kind == DecisionStep::Kind::Location;
         const Placement placement = (*state)[step.func].placement;
         const bool has_choice = is_location || placement == Placement::Root ||
-                                (placement == Placement::At && step.kind == DecisionStep::Kind::Inner);
+                                (placement == Placement::At && step.kind != DecisionStep::Kind::Parallel);
         Decision keep;
         keep.func = step.func;
         keep.stage = step.stage;

@@ -18,14 +18,15 @@ struct SpaceOptions {
     bool allow_split = true;       // false: one level of tiling (Adams et al. 2019, §6.3)
     bool allow_sliding = true;
     bool allow_unroll = true;
+    bool allow_storage = true;                  // false: storage stays where Halide puts it
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
 };
 
 // What is to be decided next.
 struct DecisionStep {
-    enum class Kind : uint8_t { Location, Inner, Parallel } kind;
+    enum class Kind : uint8_t { Location, Inner, Parallel, Storage } kind;
     int16_t func;
-    int16_t stage;  // Stage id; -1 for a location
+    int16_t stage;  // Stage id; -1 for a location and for storage
 };
 
 // Candidates that differ only in numbers: `base` with trips[i] from choices[i]. Candidates are counted and decoded
