@@ -108,6 +108,15 @@ def test_schedule_is_written_to_the_files_named_and_verified(tmp_path: Path) -> 
     assert json.loads((tmp_path / "s.json").read_text())
 
 
+def test_schedule_for_fixed_sizes_is_verified_at_its_own(tmp_path: Path) -> None:
+    (tmp_path / "pipelines.py").write_text(PIPELINES)
+    words = ("--strategy", "greedy", "--fixed-sizes", "--verify")
+    done = metol("schedule", "pipelines.py:ramp", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert ".set_bounds(0, " in done.stdout
+    assert "verified" in done.stderr
+
+
 def test_bench_verifies_metol_beside_a_saved_schedule(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
     metol("schedule", "pipelines.py:ramp", "-o", "s.json", cwd=tmp_path)

@@ -112,7 +112,10 @@ def autoschedule(
     schedule = Schedule(
         funcs=funcs,
         directives=rewritten_directives(
-            form.dag, form.rfactors, cpu_directives(form.dag, found.state.describe()), len(funcs)
+            form.dag,
+            form.rfactors,
+            cpu_directives(form.dag, found.state.describe(), fixed_sizes=options.fixed_sizes),
+            len(funcs),
         ),
         target=target_text,
         estimates=_estimates(dag),

@@ -78,6 +78,9 @@ def schedule(
     beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
     seed: Seed = 0,
     budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 15.0,
+    fixed_sizes: Annotated[
+        bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
+    ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
 ) -> None:
     """Find a schedule; print it as Python, or write it to the files named."""
@@ -87,7 +90,9 @@ def schedule(
     pipeline_source = PipelineSource.parse(source)
     result = metol.autoschedule(
         pipeline_source.build(),
-        options=metol.SearchOptions(strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget),
+        options=metol.SearchOptions(
+            strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
+        ),
         threads=threads,
     )
     if python is not None:

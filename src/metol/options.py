@@ -29,6 +29,9 @@ class SearchOptions:
     """Whether updates may be computed in two steps, so that reductions run in parallel or in vectors."""
     refine: bool = True
     """Whether coordinate descent follows the search; a beam then starts it from the greedy result, too."""
+    fixed_sizes: bool = False
+    """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
+    other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
     budget_seconds: float | None = 15.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 

@@ -130,3 +130,11 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, int]) -> None
 def test_app_is_verified_with_every_peer(brief_options: RunOptions) -> None:
     rows = run(PipelineSource.parse("app:hist"), brief_options, "reference,mullapudi2016,adams2019-greedy")
     assert all(row.status is Status.OK for row in rows), rows
+
+
+def test_schedule_for_one_size_is_verified_by_refusing_others(planted, brief_options: RunOptions) -> None:
+    options = replace(brief_options, timing=None)
+    (row,) = run(planted("blur"), options, "metol:fixed_sizes=true/strategy=greedy")
+    assert row.verified, row.detail
+    assert "estimated size 320x200" in row.detail
+    assert "running at the awkward size" in row.detail

@@ -85,6 +85,8 @@ class _HalideBackend:
         if directive.branch:
             return self._branches[directive.func, directive.stage, directive.branch]
         func = self._funcs[directive.func]
+        if directive.call is Call.SET_BOUNDS:
+            return func.output_buffers()[0].dim(directive.args[0])
         return func if directive.stage == 0 else func.update(directive.stage - 1)
 
     def loop(self, func: int, stage: int, loop: Loop) -> Any:

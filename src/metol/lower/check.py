@@ -158,6 +158,13 @@ class _Checker:
         _require(0 <= dimension < output.dimensions, f"output `{output.name}` has no dimension {dimension}")
         _require(extent >= 1, "an extent is 1 or more")
 
+    def check_buffer_dimension(self, key: _StageKey, values: tuple[Argument, ...]) -> None:
+        """Check a dimension of the buffer that an output is written to."""
+        (dimension,) = values
+        func = self.funcs[key[0]]
+        _require(func.output >= 0, f"`{func.name}` is not an output, so it has no buffer")
+        _require(dimension in range(func.dimensions), f"output `{func.name}` has no dimension {dimension}")
+
     def check_preserved(self, key: _StageKey, values: tuple[Argument, ...]) -> None:
         """Check an RVar that rfactor preserves, and the Var that walks it in the Func it makes."""
         rvar, var = values
@@ -257,6 +264,8 @@ _TYPES: dict[Kind, type | tuple[type, ...]] = {
     Kind.FUNC: int,
     Kind.NEW_FUNC: int,
     Kind.FACTOR: int,
+    Kind.INTEGER: int,
+    Kind.BUFFER_DIMENSION: int,
     Kind.TAIL: Tail,
     Kind.MEMORY: str,
     Kind.MINIMUM_EXTENT: int,
@@ -272,6 +281,8 @@ _CHECKS: dict[Kind, Callable[[_Checker, _StageKey, tuple[Argument, ...]], None]]
     Kind.FUNC: _Checker.check_func,
     Kind.NEW_FUNC: _Checker.check_new_func,
     Kind.FACTOR: _check_factor,
+    Kind.INTEGER: _nothing,
+    Kind.BUFFER_DIMENSION: _Checker.check_buffer_dimension,
     Kind.TAIL: _nothing,
     Kind.MEMORY: _check_memory,
     Kind.MINIMUM_EXTENT: _Checker.check_minimum_extent,

@@ -19,25 +19,30 @@ __all__ = ["cpu_directives"]
 _GUARDS = frozenset({Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS})
 
 
-def cpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> tuple[Directive, ...]:
+def cpu_directives(
+    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, fixed_sizes: bool = False
+) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest.
 
     Args:
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
+        fixed_sizes: Outputs have the estimated size: they need no guards, and Halide refuses others at run time.
     """
     nests = {
         stage: _StageLoops(dag, stage, schedule.stages[position], schedule.placement == _core.Placement.ROOT)
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
-    tails = TailRule(dag, schedules)
+    tails = TailRule(dag, schedules, fixed_sizes=fixed_sizes)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
         if func.is_input or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED):
             continue
-        directives += _placement(dag, schedule, nests)
+        directives += _placement(dag, schedules, schedule, nests)
+        if fixed_sizes and func.is_output:
+            directives += _fixed_bounds(schedule.func, func)
         for stage in func.stages:
             if not dag.stages[stage].is_undef:
                 directives += nests[stage].directives(tails)
@@ -45,7 +50,10 @@ def cpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) ->
 
 
 def _placement(
-    dag: PipelineDag, schedule: _core.FuncSchedule, nests: dict[int, "_StageLoops"]
+    dag: PipelineDag,
+    schedules: Sequence[_core.FuncSchedule],
+    schedule: _core.FuncSchedule,
+    nests: dict[int, "_StageLoops"],
 ) -> tuple[Directive, ...]:
     """Where a Func is computed and stored, and how its storage is laid out."""
 
@@ -62,10 +70,29 @@ def _placement(
             is_root = schedule.store.is_root
             calls.append((Call.STORE_ROOT, ()) if is_root else (Call.STORE_AT, (site(schedule.store),)))
         calls.append((Call.COMPUTE_AT, (site(schedule.compute),)))
+    if schedule.storage == _core.Storage.STACK:
+        calls.append((Call.STORE_IN, ("Stack",)))
+    elif schedule.storage == _core.Storage.HOISTED:
+        calls.append((Call.HOIST_STORAGE, (_task_body(schedules, schedule, nests),)))
     if schedule.innermost_dim > 0:
         order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
         calls.append((Call.REORDER_STORAGE, tuple(Var(func.args[d]) for d in order)))
     return tuple(Directive(schedule.func, 0, call, args) for call, args in calls)
+
+
+def _task_body(
+    schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, "_StageLoops"]
+) -> Site:
+    """The body of the parallel loop around a Func computed inside others, or the root."""
+    while schedule.placement == _core.Placement.AT:
+        host = nests[schedule.compute.stage]
+        schedule = schedules[host.stage.func]
+    return Site(host.stage.func, host.stage.index, host.body(0) if host.nest.is_parallel else None)
+
+
+def _fixed_bounds(index: int, output: _core.Func) -> list[Directive]:
+    """The estimated region of an output as a constraint on its buffer, which Halide checks before it runs."""
+    return [Directive(index, 0, Call.SET_BOUNDS, (d, side.min, side.extent)) for d, side in enumerate(output.estimate)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +239,7 @@ class _StageLoops:
                 if number == 0:
                     is_tile = pieces[1].level == self.tile_level
                     tail = tails.first_split(
-                        self.stage, loop, is_tile=is_tile, is_only=len(pieces) == 2, is_large=is_large
+                        self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, is_large=is_large
                     )
                 calls.append((Call.SPLIT, (rest, pieces[number].loop, inner, factor, tail)))
                 rest = inner

@@ -75,7 +75,7 @@ MEMORY_TYPES = ("Heap", "Stack", "Register", "GPUShared")
 
 
 class Call(str, enum.Enum):
-    """A method of Halide's `Func` or `Stage`, by its name there."""
+    """A method of Halide's `Func` or `Stage`, or of a dimension of an output's buffer, by its name there."""
 
     SPLIT = "split"
     FUSE = "fuse"
@@ -94,6 +94,7 @@ class Call(str, enum.Enum):
     ALIGN_STORAGE = "align_storage"
     SPECIALIZE = "specialize"
     PREFETCH = "prefetch"
+    SET_BOUNDS = "set_bounds"
     RFACTOR = "rfactor"
     ATOMIC = "atomic"
     UNSCHEDULED = "unscheduled"
@@ -112,6 +113,8 @@ class Kind(enum.Enum):
     FUNC = enum.auto()  # a Func, by position
     NEW_FUNC = enum.auto()  # the number of the Func that the call makes; not an argument of Halide's
     FACTOR = enum.auto()  # a positive integer
+    INTEGER = enum.auto()  # any integer
+    BUFFER_DIMENSION = enum.auto()  # a dimension of an output's buffer; not an argument: the call is made on it
     TAIL = enum.auto()  # a Tail
     MEMORY = enum.auto()  # one of MEMORY_TYPES
     MINIMUM_EXTENT = enum.auto()  # two integers: dimension d of the output is at least n long; several are and-ed
@@ -174,6 +177,7 @@ SIGNATURES: dict[Call, Signature] = {
     Call.ALIGN_STORAGE: Signature(Owner.FUNC, (Kind.DIMENSION, Kind.FACTOR)),
     Call.SPECIALIZE: Signature(Owner.STAGE, repeated=Kind.MINIMUM_EXTENT),
     Call.PREFETCH: Signature(Owner.STAGE, (Kind.FUNC, Kind.LOOP, Kind.LOOP, Kind.FACTOR)),
+    Call.SET_BOUNDS: Signature(Owner.FUNC, (Kind.BUFFER_DIMENSION, Kind.INTEGER, Kind.FACTOR)),
     Call.RFACTOR: Signature(Owner.UPDATE, (Kind.NEW_FUNC,), repeated=Kind.PRESERVED),
     Call.ATOMIC: Signature(Owner.UPDATE),
     Call.UNSCHEDULED: Signature(Owner.UPDATE),

@@ -62,7 +62,7 @@ def render_arguments(directive: Directive, backend: Backend[T]) -> list[T]:
                 rendered.append(backend.stage_level(site))
             case Kind.FUNC, (int(index),):
                 rendered.append(backend.func(index))
-            case Kind.FACTOR, (int(value),):
+            case Kind.FACTOR | Kind.INTEGER, (int(value),):
                 rendered.append(backend.number(value))
             case Kind.TAIL, (Tail() as tail,):
                 rendered.append(backend.tail(tail))
@@ -73,7 +73,8 @@ def render_arguments(directive: Directive, backend: Backend[T]) -> list[T]:
             case Kind.PRESERVED, (RVar() as rvar, Var() as var):
                 pairs.append((backend.loop(func, stage, rvar), backend.loop(func, stage, var)))
             case _:
-                assert kind is Kind.NEW_FUNC, (kind, values)
+                # Not arguments of the method: what it makes, and what it is called on.
+                assert kind in (Kind.NEW_FUNC, Kind.BUFFER_DIMENSION), (kind, values)
     if extents:
         rendered.append(backend.minimum_extents(func, tuple(extents)))
     if pairs:

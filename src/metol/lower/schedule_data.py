@@ -7,7 +7,7 @@ reads. That the directives make sense together is checked here, once, when it is
 from dataclasses import dataclass
 
 from metol.lower.check import check_directives
-from metol.lower.directive import Directive
+from metol.lower.directive import Call, Directive
 from metol.lower.func_ref import FuncRef
 
 __all__ = ["Estimate", "ScheduleData"]
@@ -43,6 +43,11 @@ class ScheduleData:
     """The Halide that the schedule was made with."""
     metol_version: str = ""
     """The Metol that made the schedule."""
+
+    @property
+    def has_fixed_sizes(self) -> bool:
+        """Whether the code refuses, at run time, outputs of any size but the estimated one."""
+        return any(directive.call is Call.SET_BOUNDS for directive in self.directives)
 
     def __post_init__(self) -> None:
         check_directives(self.funcs, self.directives)

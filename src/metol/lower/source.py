@@ -236,7 +236,7 @@ class _Source:
         chain: Chain | None = None
         for directive in directives:
             key = (directive.stage, directive.branch)
-            target = branches.get(key) or self._stage(func, directive.stage)
+            target = branches.get(key) or self._target(directive)
             if chain is None or chain.target != target or chain.result_kind:
                 chain = Chain(target)
                 self._block.chains.append(chain)
@@ -256,9 +256,17 @@ class _Source:
                 chain.result = self._func_names.get(_made_func(directive), "")
         return self._block
 
-    def _stage(self, func: int, stage: int) -> str:
-        name = self._func_names[func]
-        return name if stage == 0 else f"{name}.update({stage - 1})"
+    def _target(self, directive: Directive) -> str:
+        """Return what a directive outside of branches is called on."""
+        name = self._func_names[directive.func]
+        if directive.call is Call.SET_BOUNDS:
+            return f"{self._buffer(directive.func)}.dim({directive.args[0]})"
+        return name if directive.stage == 0 else f"{name}.update({directive.stage - 1})"
+
+    def _buffer(self, func: int) -> str:
+        """The buffer of an output; of a tuple the first, which Halide gives all others the shape of."""
+        is_tuple = len(self._refs[func].types) > 1
+        return f"{self._func_names[func]}.{'output_buffers()[0]' if is_tuple else 'output_buffer()'}"
 
     def loop(self, func: int, stage: int, loop: Loop) -> str:
         home = self._home(func, stage, loop)
@@ -294,10 +302,8 @@ class _Source:
         return self._language.qualify("MemoryType", name)
 
     def minimum_extents(self, func: int, extents: tuple[tuple[int, int], ...]) -> str:
-        output = self._refs[condition_output(self._refs, func)]
-        buffer = "output_buffers()[0]" if len(output.types) > 1 else "output_buffer()"
-        name = self._func_names[output.index]
-        return self._language.all_of([f"{name}.{buffer}.dim({d}).extent() >= {extent}" for d, extent in extents])
+        buffer = self._buffer(condition_output(self._refs, func))
+        return self._language.all_of([f"{buffer}.dim({d}).extent() >= {extent}" for d, extent in extents])
 
     def preserved(self, pairs: tuple[tuple[str, str], ...]) -> str:
         return ", ".join(pairs[0]) if len(pairs) == 1 else self._language.pairs(list(pairs))

@@ -22,11 +22,12 @@ class TailRule:
     Outputs of one Stage get two versions: one for sizes of at least a tile, whose remainder is shifted inwards, and a
     guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little more than is asked of them,
     unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
-    value as an index.
+    value as an index. Where the size of outputs is fixed, a tail that is right at that size is enough for them.
     """
 
-    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> None:
+    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, fixed_sizes: bool = False) -> None:
         self.dag = dag
+        self.fixed_sizes = fixed_sizes
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
         self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
         self.vector_loops = {
@@ -46,14 +47,19 @@ class TailRule:
     def has_two_versions(self, stage: _core.Stage) -> bool:
         """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
         func = self.dag.funcs[stage.func]
-        return func.is_output and len(func.stages) == 1 and not self._indexes_by_value(stage)
+        if self.fixed_sizes or not func.is_output or len(func.stages) > 1:
+            return False
+        return not self._indexes_by_value(stage)
 
-    def first_split(self, stage: _core.Stage, loop: int, *, is_tile: bool, is_only: bool, is_large: bool) -> Tail:
+    def first_split(
+        self, stage: _core.Stage, loop: int, factor: int, *, is_tile: bool, is_only: bool, is_large: bool
+    ) -> Tail:
         """The tail of the split that can leave a remainder.
 
         Args:
             stage: The Stage.
             loop: Position of the loop in it.
+            factor: What the loop is split by.
             is_tile: The inner part is the innermost tile: rounding up costs part of a vector, not part of a task.
             is_only: The inner part is not split again; Halide refuses to split what predicated loads came from.
             is_large: This is the version of an output for sizes of at least a tile.
@@ -61,6 +67,8 @@ class TailRule:
         func = self.dag.funcs[stage.func]
         if is_large:
             return Tail.SHIFT_INWARDS
+        if self.fixed_sizes and func.is_output and not stage.loops[loop].is_reduction:
+            return self._fixed_split(stage, func.estimate[stage.loops[loop].pure_dim].extent, factor)
         is_sliding = stage.loops[loop].pure_dim == self.slide_dims.get(stage.func, -1)
         is_guarded = (
             func.is_output or len(func.stages) > 1 or stage.loops[loop].is_reduction or self._indexes_by_value(stage)
@@ -74,6 +82,13 @@ class TailRule:
         if stage.func in self.encloses_reader or is_sliding:
             return Tail.GUARD_WITH_IF
         return Tail.ROUND_UP if is_tile else Tail.SHIFT_INWARDS
+
+    def _fixed_split(self, stage: _core.Stage, extent: int, factor: int) -> Tail:
+        """The tail of the first split of an output's loop whose extent is known."""
+        if extent % factor == 0:
+            return Tail.ROUND_UP
+        can_shift = extent >= factor and stage.index == 0 and not self._indexes_by_value(stage)
+        return Tail.SHIFT_INWARDS if can_shift else Tail.GUARD_WITH_IF
 
     def inner_split(self, stage: _core.Stage) -> Tail:
         """The tail of a split whose factor divides what it splits; updates accept nothing but a guard."""

@@ -68,6 +68,15 @@ class Scheduler:
             raise MetolError(f"There is no scheduler `{name}`; there are {', '.join(_NAMES)} and schedule:FILE.json.")
         return Scheduler(name, tuple(_parse_option(part, text) for part in rest.split("/") if part))
 
+    @property
+    def has_fixed_sizes(self) -> bool:
+        """Whether its code is to refuse outputs of any size but the estimated one."""
+        if self.name != "schedule":
+            return bool(dict(self.options).get("fixed_sizes", False))
+        from metol.lower import load
+
+        return load(self.file).has_fixed_sizes
+
     def __str__(self) -> str:
         rest = self.file or "/".join(f"{key}={value}" for key, value in self.options)
         return f"{self.name}:{rest}" if rest else self.name

@@ -3,7 +3,7 @@
 // The decisions of a Func come in a fixed order: its location, then for each of its Stages an inner tile, the places of
 // its reduction loops if it has any, and a parallel tile (Adams et al. 2019, §3.1, whose second choice is these
 // together). A Func that is inlined, or computed below root, has nothing left to choose in some of them: those have one
-// child, `Keep`.
+// child, `Keep`. Last comes its storage.
 #pragma once
 
 #include <array>
@@ -26,6 +26,7 @@ enum class DecisionKind : uint8_t {
     Inner,      // the innermost tile of a Stage: vector loop, width, unrolling
     Parallel,   // the parallel tile of a Stage at root
     Reduction,  // the reduction loops of an update: unrolled, inside the serial loops, outside them, or in blocks
+    Storage,    // where the storage of a Func computed inside another lies
 };
 
 struct Decision {
@@ -40,9 +41,17 @@ struct Decision {
     int16_t vector_width = 1;
     int8_t outside = 0;  // Reduction: how many reduction loops, from the outermost, run outside all serial pure loops
     int32_t block = 0;   // Reduction: tiles of the next reduction loop that run inside; 0 for all
-    // At: inner trips; Inner: the tile in points; Parallel: tasks a loop; Reduction: points unrolled a reduction loop
+    // At: inner trips; Inner: the tile in points; Parallel: tasks a loop; Reduction: points unrolled a reduction loop;
+    // Storage: trips[0] is a Storage
     std::array<int32_t, kMaxLoops> trips{};
     bool operator==(const Decision&) const = default;
+};
+
+// Where the storage of a Func computed inside another lies.
+enum class Storage : int8_t {
+    Plain,    // where Halide puts it, allocated once a realization
+    Stack,    // on the stack
+    Hoisted,  // allocated once a task
 };
 
 // Why a candidate is not a state. Counted by Space::pruned_counts.

@@ -23,6 +23,7 @@ uint64_t hash_schedule(const FuncSchedule& schedule) {
     hash = hash_site(hash, schedule.store);
     hash = combine(hash, static_cast<uint64_t>(schedule.innermost_dim + 1));
     hash = combine(hash, static_cast<uint64_t>(schedule.slide_dim + 1));
+    hash = combine(hash, static_cast<uint64_t>(schedule.storage));
     for (const StageNest& nest : schedule.stages) {
         hash = combine(hash, (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
                                  (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U));

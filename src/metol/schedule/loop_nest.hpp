@@ -57,6 +57,7 @@ struct FuncSchedule {
     int8_t slide_dim = -1;     // the dimension of this Func that slides, -1 without sliding
     int32_t slide_step = 0;    // points by which the region moves an iteration
     int8_t innermost_dim = 0;  // the dimension that is innermost in storage
+    Storage storage = Storage::Plain;
     std::vector<StageNest> stages;  // [stages of the Func]; empty for Unscheduled and Inline
     uint64_t hash = 0;
     bool operator==(const FuncSchedule&) const = default;

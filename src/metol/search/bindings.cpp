@@ -48,7 +48,7 @@ metol::Decision decode(const std::vector<int>& numbers) {
                                   std::to_string(numbers[position]));
         }
     };
-    in_range(0, 0, static_cast<int>(metol::DecisionKind::Reduction));
+    in_range(0, 0, static_cast<int>(metol::DecisionKind::Storage));
     in_range(1, 0, INT16_MAX);
     in_range(2, -1, INT16_MAX);
     in_range(3, -1, INT8_MAX);
@@ -102,6 +102,10 @@ void bind_loop_nest(py::module_& m) {
         .value("INLINE", metol::Placement::Inline)
         .value("ROOT", metol::Placement::Root)
         .value("AT", metol::Placement::At);
+    py::enum_<metol::Storage>(m, "Storage", "Where the storage of a Func computed inside another lies.")
+        .value("PLAIN", metol::Storage::Plain)
+        .value("STACK", metol::Storage::Stack)
+        .value("HOISTED", metol::Storage::Hoisted);
     py::class_<metol::Site>(m, "Site", "The body of a level of a Stage; stage -1 is the root.")
         .def_readonly("stage", &metol::Site::stage)
         .def_readonly("level", &metol::Site::level)
@@ -118,6 +122,7 @@ void bind_loop_nest(py::module_& m) {
         .def_readonly("store", &metol::FuncSchedule::store)
         .def_readonly("slide_dim", &metol::FuncSchedule::slide_dim)
         .def_readonly("innermost_dim", &metol::FuncSchedule::innermost_dim)
+        .def_readonly("storage", &metol::FuncSchedule::storage)
         .def_readonly("stages", &metol::FuncSchedule::stages);
 }
 
@@ -152,6 +157,7 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_unroll", &metol::SpaceOptions::allow_unroll)
         .def_readwrite("allow_reductions", &metol::SpaceOptions::allow_reductions)
         .def_readwrite("allow_vector_widths", &metol::SpaceOptions::allow_vector_widths)
+        .def_readwrite("allow_storage", &metol::SpaceOptions::allow_storage)
         .def(
             "freeze",
             [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {

@@ -12,6 +12,23 @@ namespace {
 // Random candidates tried before sampling falls back on looking at all of them.
 constexpr int kSampleTries = 16;
 
+// What decides a step; of a location, one of three.
+DecisionKind kind_of(DecisionStep::Kind step) {
+    switch (step) {
+        case DecisionStep::Kind::Location:
+            return DecisionKind::Root;
+        case DecisionStep::Kind::Inner:
+            return DecisionKind::Inner;
+        case DecisionStep::Kind::Reduction:
+            return DecisionKind::Reduction;
+        case DecisionStep::Kind::Parallel:
+            return DecisionKind::Parallel;
+        case DecisionStep::Kind::Storage:
+            return DecisionKind::Storage;
+    }
+    return DecisionKind::Keep;
+}
+
 // Is `decision` one of a kind that `step` asks for, about the same Func and Stage?
 bool fits(const DecisionStep& step, const Decision& decision) {
     const bool is_location = decision.kind == DecisionKind::Inline || decision.kind == DecisionKind::Root ||
@@ -19,11 +36,8 @@ bool fits(const DecisionStep& step, const Decision& decision) {
     if (decision.func != step.func || is_location != (step.kind == DecisionStep::Kind::Location)) {
         return false;
     }
-    const bool is_inner = decision.kind == DecisionKind::Inner && step.kind == DecisionStep::Kind::Inner;
-    const bool is_parallel = decision.kind == DecisionKind::Parallel && step.kind == DecisionStep::Kind::Parallel;
-    const bool is_reduction = decision.kind == DecisionKind::Reduction && step.kind == DecisionStep::Kind::Reduction;
-    const bool is_tiling = is_inner || is_parallel || is_reduction || decision.kind == DecisionKind::Keep;
-    return is_location || (decision.stage == step.stage && is_tiling);
+    const bool is_kind = decision.kind == kind_of(step.kind) || decision.kind == DecisionKind::Keep;
+    return is_location || (decision.stage == step.stage && is_kind);
 }
 
 }  // namespace

@@ -20,14 +20,15 @@ struct SpaceOptions {
     bool allow_unroll = true;
     bool allow_reductions = true;               // false: reduction loops stay whole, inside the serial loops
     bool allow_vector_widths = true;            // false: native for the narrowest type
+    bool allow_storage = true;                  // false: storage stays where Halide puts it
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
 };
 
 // What is to be decided next.
 struct DecisionStep {
-    enum class Kind : uint8_t { Location, Inner, Parallel, Reduction } kind;
+    enum class Kind : uint8_t { Location, Inner, Reduction, Parallel, Storage } kind;
     int16_t func;
-    int16_t stage;  // Stage id; -1 for a location
+    int16_t stage;  // Stage id; -1 for a location and for storage
 };
 
 // Candidates that differ only in numbers: `base` with trips[i] from choices[i]. Candidates are counted and decoded

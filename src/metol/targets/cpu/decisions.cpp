@@ -8,6 +8,7 @@
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/stage_tiling.hpp"
+#include "targets/cpu/storage.hpp"
 
 namespace metol::cpu {
 
@@ -364,6 +365,8 @@ Pruned apply(const CpuParameters& machine, const PipelineIndex& index, Pool& poo
         case DecisionKind::Reduction:
         case DecisionKind::Parallel:
             return apply_tiling(machine, index, pool, decision, child);
+        case DecisionKind::Storage:
+            return apply_storage(index, pool, decision, child);
     }
     return Pruned::InvalidDecision;
 }

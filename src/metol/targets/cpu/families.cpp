@@ -6,6 +6,7 @@
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/stage_tiling.hpp"
+#include "targets/cpu/storage.hpp"
 
 namespace metol::cpu {
 
@@ -303,6 +304,9 @@ std::vector<DecisionStep> steps(const PipelineIndex& index) {
             }
             all.push_back({DecisionStep::Kind::Parallel, f, static_cast<int16_t>(stage)});
         }
+        if (!index.func(func).is_output && !index.func(func).is_extern) {
+            all.push_back({DecisionStep::Kind::Storage, f, -1});
+        }
     }
     return all;
 }
@@ -326,6 +330,12 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
         case DecisionStep::Kind::Parallel:
             if (schedule.placement == Placement::Root) {
                 return parallel_families(machine, index, nest, step);
+            }
+            break;
+        case DecisionStep::Kind::Storage:
+            if (options.allow_storage) {
+                auto offered = storage_families(index, nest, step.func);
+                return offered.empty() ? std::vector<DecisionFamily>{keep(step)} : offered;
             }
             break;
     }

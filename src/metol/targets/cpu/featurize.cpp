@@ -98,6 +98,20 @@ void GroupFeaturizer::count_events(const StageContext& context, float* out) {
     out[k_is_output] = index_.func(stage.func).is_output ? 1 : 0;
 }
 
+// Does the place that an update writes depend on its reduction loops?
+bool moves_while_reducing(const Stage& stage) {
+    return std::any_of(stage.stores.begin(), stage.stores.end(), [&](const Access& store) {
+        return std::any_of(store.jacobian.begin(), store.jacobian.end(), [&](const JacobianRow& row) {
+            for (size_t i = 0; i < stage.loops.size(); i++) {
+                if (stage.loops[i].is_reduction && (!row.is_known[i] || row.numerator[i] != 0)) {
+                    return true;
+                }
+            }
+            return false;
+        });
+    });
+}
+
 // Do the lanes of a vector go to neighbouring places in storage?
 bool GroupFeaturizer::writes_densely(const StageContext& context) const {
     const Stage& stage = index_.stage(context.id);
@@ -129,7 +143,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         total.dense += loads.dense;
         total.scalar += loads.scalar;
     }
-    // An accumulator stays in registers while the loop just outside the tile reduces into it.
+    // An accumulator stays in registers while the loop just outside the tile reduces into it: a scan does not.
     double reduced = 1;
     double turns_inside = 1;
     const Trips& around = context.nest.levels[context.nest.levels.size() - 2];
@@ -142,16 +156,20 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const double vectors = context.tile_points / context.nest.vector_width;
     const double registers = std::max(1.0F, out[k_registers_per_vector]);
     const double accumulators = vectors / reduced * registers;
-    const bool is_promoted = accumulators < machine_.vector_registers && !stage.has_data_dependent_write;
+    const bool is_promoted =
+        accumulators < machine_.vector_registers && !stage.has_data_dependent_write && !moves_while_reducing(stage);
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     const double width = context.nest.vector_width;
     const bool is_scatter = width > 1 && !writes_densely(context);
-    const double stores_a_vector = is_scatter ? width : registers;
-    const double stores = stores_a_vector * context.iterations_of_tile * vectors / visits;
-    if (!stage.self_accesses.empty()) {
-        (width > 1 && !is_scatter ? total.dense : total.scalar) += vectors * stores_a_vector / visits;
+    // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
+    total.scalar += is_scatter ? vectors * width / visits : 0;
+    for (const Access& access : stage.self_accesses) {
+        const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile);
+        total.dense += loads.dense / visits;
+        total.scalar += loads.scalar / visits;
     }
-    out[k_vector_stores] = static_cast<float>(stores);
+    out[k_vector_stores] =
+        static_cast<float>(is_scatter ? 0 : registers * context.iterations_of_tile * vectors / visits);
     if (width > 1) {
         out[k_vector_loads_per_vector] = static_cast<float>(total.dense / vectors);
         out[k_scalar_loads_per_vector] = static_cast<float>(total.scalar / vectors);

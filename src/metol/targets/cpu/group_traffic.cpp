@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "targets/cpu/group_featurizer.hpp"
+#include "targets/cpu/storage.hpp"
 
 namespace metol::cpu {
 
@@ -29,9 +30,7 @@ Footprint GroupFeaturizer::footprint_of(int func, const Box& box) const {
 }
 
 double GroupFeaturizer::storage_bytes(int func) {
-    const FuncSchedule& schedule = nest_[func];
-    const Box& box = regions_.computed(func, schedule.slide_dim >= 0 ? schedule.compute : schedule.store);
-    return static_cast<double>(box.points()) * index_.func(func).bytes_per_point();
+    return cpu::storage_bytes(index_, nest_, regions_, func);
 }
 
 const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& site) {
@@ -156,8 +155,11 @@ void GroupFeaturizer::measure_storage(const StageContext& context, float* out) {
     const double stored = storage_bytes(stage.func);
     const bool is_large = stored >= static_cast<double>(machine_.fault_threshold_bytes);
     const bool is_trimmed = schedule.placement == Placement::At && stored >= kListBytes && returns_memory();
-    const bool is_fresh = !func.is_output && stage.index == 0 && (is_large || is_trimmed);
-    out[k_bytes_faulted] = static_cast<float>(is_fresh ? stored * out[k_num_realizations] : 0);
+    const bool is_first = !func.is_output && stage.index == 0;
+    const bool is_allocated = is_first && is_on_heap(index_, nest_, regions_, stage.func);
+    const double allocations = is_allocated ? allocation_count(index_, nest_, regions_, stage.func) : 0;
+    out[k_heap_allocations] = static_cast<float>(allocations);
+    out[k_bytes_faulted] = static_cast<float>(is_large || is_trimmed ? stored * allocations : 0);
 }
 
 // Does the allocator give memory back between tasks? glibc does once what is freed exceeds twice its largest block.

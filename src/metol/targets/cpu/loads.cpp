@@ -16,22 +16,6 @@ constexpr double kMaxDenseStride = 4;
 // Cache line of every CPU that Halide compiles vectors for.
 constexpr double kLineBytes = 64;
 
-EffectiveAccess direct(const Access& access, int producer) {
-    EffectiveAccess out;
-    out.producer = producer;
-    out.count = access.count;
-    for (size_t d = 0; d < access.jacobian.size(); d++) {
-        const JacobianRow& row = access.jacobian[d];
-        std::array<double, kMaxLoops> derivatives{};
-        for (size_t i = 0; i < row.numerator.size(); i++) {
-            derivatives[i] = row.is_known[i] ? static_cast<double>(row.numerator[i]) / row.denominator[i] : kUnknown;
-        }
-        out.jacobian.push_back(derivatives);
-        out.distinct.push_back(access.distinct_offsets[d]);
-    }
-    return out;
-}
-
 // `outer` reads an inlined Func whose definition reads through `inner`: chain rule, and offsets that add up.
 EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
     EffectiveAccess out;
@@ -76,7 +60,7 @@ void collect(const PipelineIndex& index, const LoopNest& nest, const EffectiveAc
     const Stage& inlined = index.stage(index.func(access.producer).stages.front());
     for (const Edge& edge : inlined.edges) {
         for (const Access& inner : edge.accesses) {
-            EffectiveAccess combined = through(inlined, access, direct(inner, edge.producer));
+            EffectiveAccess combined = through(inlined, access, direct_access(inner, edge.producer));
             combined.is_clamped = access.is_clamped || index.func(access.producer).is_boundary_condition;
             collect(index, nest, combined, calls * access.count, reads);
         }
@@ -108,11 +92,27 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innerm
 
 }  // namespace
 
+EffectiveAccess direct_access(const Access& access, int producer) {
+    EffectiveAccess out;
+    out.producer = producer;
+    out.count = access.count;
+    for (size_t d = 0; d < access.jacobian.size(); d++) {
+        const JacobianRow& row = access.jacobian[d];
+        std::array<double, kMaxLoops> derivatives{};
+        for (size_t i = 0; i < row.numerator.size(); i++) {
+            derivatives[i] = row.is_known[i] ? static_cast<double>(row.numerator[i]) / row.denominator[i] : kUnknown;
+        }
+        out.jacobian.push_back(derivatives);
+        out.distinct.push_back(access.distinct_offsets[d]);
+    }
+    return out;
+}
+
 StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     StageReads reads;
     for (const Edge& edge : index.stage(stage_id).edges) {
         for (const Access& access : edge.accesses) {
-            collect(index, nest, direct(access, edge.producer), 1, reads);
+            collect(index, nest, direct_access(access, edge.producer), 1, reads);
         }
     }
     return reads;

@@ -27,6 +27,9 @@ struct StageReads {
     std::vector<InlinedUse> inlined;
 };
 
+// An access as it stands in the definition.
+EffectiveAccess direct_access(const Access& access, int producer);
+
 StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage);
 
 struct ReadBox {

@@ -1,0 +1,122 @@
+#include "targets/cpu/storage.hpp"
+
+#include <algorithm>
+
+#include "targets/cpu/nest_queries.hpp"
+
+namespace metol::cpu {
+
+namespace {
+
+// Halide 21 takes from the stack, unasked, what has a constant size of at most this.
+constexpr double kUnaskedStackBytes = 16 * 1024;
+// What one Func may ask of the stack: a nest of 16 Funcs then stays within the least that threads get, a megabyte.
+constexpr double kMaxStackBytes = 64 * 1024;
+
+// Does the Stage read an input itself? Its splits are then guarded, as far as it is not an output's.
+bool reads_input(const PipelineIndex& index, const LoopNest& nest, int stage) {
+    return std::any_of(index.stage(stage).edges.begin(), index.stage(stage).edges.end(), [&](const Edge& edge) {
+        if (index.func(edge.producer).is_input) {
+            return true;
+        }
+        return nest[edge.producer].placement == Placement::Inline &&
+               reads_input(index, nest, index.func(edge.producer).stages.front());
+    });
+}
+
+// Does every iteration of the loops of a host ask for the same size? Not where the last one is cut short by a guard.
+bool has_guards(const PipelineIndex& index, const LoopNest& nest, int host_stage) {
+    const Func& host = index.func(index.stage(host_stage).func);
+    return host.stages.size() > 1 || (!host.is_output && reads_input(index, nest, host_stage));
+}
+
+// Is the size known when Halide compiles? Where a loop is whole inside, it is that of the output, which is not.
+bool has_constant_size(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    const FuncSchedule& schedule = nest[func];
+    const Box& stored = regions.computed(func, schedule.store);
+    const Box& whole = regions.computed(func, Site{});
+    for (int d = 0; d < stored.dimensions; d++) {
+        if (stored[d].extent() > 1 && stored[d].extent() >= whole[d].extent()) {
+            return false;
+        }
+    }
+    for (int inner = func; nest[inner].placement == Placement::At;) {
+        if (has_guards(index, nest, nest[inner].compute.stage)) {
+            return false;
+        }
+        inner = index.stage(nest[inner].compute.stage).func;
+    }
+    return true;
+}
+
+bool can_hoist(const PipelineIndex& index, const LoopNest& nest, int func) {
+    return nest[func].placement == Placement::At && nest[func].store != outermost_storage(index, nest, func);
+}
+
+}  // namespace
+
+Site outermost_storage(const PipelineIndex& index, const LoopNest& nest, int func) {
+    int stage = -1;
+    while (nest[func].placement == Placement::At) {
+        stage = nest[func].compute.stage;
+        func = index.stage(stage).func;
+    }
+    if (stage < 0 || !nest_of(index, nest, stage).is_parallel) {
+        return Site{};
+    }
+    return {static_cast<int16_t>(stage), 0, Site::kAllLoops};
+}
+
+double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    const FuncSchedule& schedule = nest[func];
+    const Box& box = regions.computed(func, schedule.slide_dim >= 0 ? schedule.compute : schedule.store);
+    return static_cast<double>(box.points()) * index.func(func).bytes_per_point();
+}
+
+double allocation_count(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    const FuncSchedule& schedule = nest[func];
+    const bool is_hoisted = schedule.storage == Storage::Hoisted && can_hoist(index, nest, func);
+    const Site site = is_hoisted ? outermost_storage(index, nest, func) : schedule.store;
+    return static_cast<double>(regions.iterations(site));
+}
+
+bool is_on_heap(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    const FuncSchedule& schedule = nest[func];
+    if (schedule.placement != Placement::At || schedule.storage == Storage::Stack) {
+        return schedule.placement == Placement::Root;
+    }
+    return storage_bytes(index, nest, regions, func) > kUnaskedStackBytes ||
+           !has_constant_size(index, nest, regions, func);
+}
+
+std::vector<DecisionFamily> storage_families(const PipelineIndex& index, const LoopNest& nest, int func) {
+    Regions regions(index, nest);
+    if (nest[func].placement != Placement::At || !is_on_heap(index, nest, regions, func)) {
+        return {};
+    }
+    DecisionFamily family;
+    family.base.kind = DecisionKind::Storage;
+    family.base.func = static_cast<int16_t>(func);
+    family.choices = {{static_cast<int32_t>(Storage::Plain)}};
+    if (storage_bytes(index, nest, regions, func) <= kMaxStackBytes) {
+        family.choices.front().push_back(static_cast<int32_t>(Storage::Stack));
+    } else if (can_hoist(index, nest, func)) {
+        family.choices.front().push_back(static_cast<int32_t>(Storage::Hoisted));
+    }
+    return family.count() > 1 ? std::vector<DecisionFamily>{family} : std::vector<DecisionFamily>{};
+}
+
+Pruned apply_storage(const PipelineIndex& index, Pool& pool, const Decision& decision, LoopNest& child) {
+    for (const DecisionFamily& family : storage_families(index, child, decision.func)) {
+        const auto& offered = family.choices.front();
+        if (std::find(offered.begin(), offered.end(), decision.trips.front()) != offered.end()) {
+            FuncSchedule schedule = child[decision.func];
+            schedule.storage = static_cast<Storage>(decision.trips.front());
+            child.funcs[static_cast<size_t>(decision.func)] = pool.intern(std::move(schedule));
+            return Pruned::None;
+        }
+    }
+    return Pruned::InvalidDecision;
+}
+
+}  // namespace metol::cpu

@@ -1,0 +1,32 @@
+// Where the storage of a Func computed inside another lies and how often it is allocated: the last decision on a Func.
+//
+// Halide 21 puts what has a small constant size on the stack, and calls malloc for the rest once a realization. Two
+// directives change that: `store_in(Stack)`, a block of the stack or one kept from one realization to the next, and
+// `hoist_storage`, one allocation a task. Not offered, as they changed no measured time: `store_in(Register)`, the same
+// code as the stack where the size has a constant bound and an error where it has none, and `align_storage`. Folding is
+// left to Halide, which folds every window that slides; a factor of ours that is too small fails at run time.
+#pragma once
+
+#include "schedule/regions.hpp"
+#include "targets/base.hpp"
+
+namespace metol::cpu {
+
+// The body of the parallel level around `func`, or the root: storage can be allocated no further out.
+Site outermost_storage(const PipelineIndex& index, const LoopNest& nest, int func);
+
+// Bytes behind a computed Func; a window that slides is folded to what is alive at once.
+double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
+
+// How often the storage of a computed Func is allocated afresh in the whole run.
+double allocation_count(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
+
+// Does each allocation call malloc?
+bool is_on_heap(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
+
+// The places that storage can be moved to, and leaving it; empty where none makes a difference.
+std::vector<DecisionFamily> storage_families(const PipelineIndex& index, const LoopNest& nest, int func);
+
+Pruned apply_storage(const PipelineIndex& index, Pool& pool, const Decision& decision, LoopNest& child);
+
+}  // namespace metol::cpu
