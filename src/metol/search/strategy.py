@@ -29,6 +29,10 @@ class Budget:
         """Return a budget that runs from now."""
         return Budget(seconds, is_cancelled, time.monotonic())
 
+    def part(self, share: float) -> "Budget":
+        """Return a budget that ends when this share of the time is over; cancelled when this one is."""
+        return self if self.seconds is None else Budget(self.seconds * share, self.is_cancelled, self.started)
+
     def is_spent(self) -> bool:
         """Has the time run out, or did somebody cancel?"""
         is_late = self.seconds is not None and time.monotonic() - self.started >= self.seconds

@@ -262,22 +262,19 @@ std::vector<DecisionFamily> parallel_families(const CpuParameters& machine, cons
     decision.trips.fill(1);
     DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
     std::vector<int32_t> trips(stage.loops.size(), 1);
-    int64_t offered = 1;
-    // Outermost loops first, until they alone can occupy the machine; three at most.
+    // Outermost loops first, three at most. The vector loop is among them though others could occupy the machine: what is
+    // computed in a task may need all of the others (a scan along the columns of a strip).
     int taken = 0;
     for (int loop : index.nest_order(step.stage, tiling.vector_loop)) {
         const auto i = static_cast<size_t>(loop);
-        const bool is_enough =
-            taken >= 3 || (loop == tiling.vector_loop && offered >= kMaxTasksPerCore * machine.cores);
-        if (stage.loops[i].is_reduction || is_enough) {
+        if (stage.loops[i].is_reduction || taken >= 3) {
             break;
         }
         const int32_t count = divide_up(loops[loop].extent(), tiling.tile[i]);
         trips[i] = std::min(count, kMaxTasksPerCore * machine.cores);
-        offered *= trips[i];
         taken++;
     }
-    family.choices = tilings(trips, kFamilyCap);
+    family.choices = tilings(trips, kParallelCap);
     return {family};
 }
 DecisionFamily keep(const DecisionStep& step) {

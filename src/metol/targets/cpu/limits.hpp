@@ -7,6 +7,8 @@ namespace metol::cpu {
 
 // Candidates that one family of splits, tiles or tasks may hold before its sizes are coarsened.
 inline constexpr int64_t kFamilyCap = 48;
+// The same for tasks, of which most are too few or too many, and dropped before they cost anything.
+inline constexpr int64_t kParallelCap = 128;
 // Adams et al. 2019, §3.2: no value is computed more than ten times; 16 tasks a core at most. §3.3: 16 unrolled.
 inline constexpr int64_t kMaxRecompute = 10;
 inline constexpr int32_t kMaxTasksPerCore = 16;

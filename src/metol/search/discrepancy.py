@@ -1,0 +1,91 @@
+"""Limited discrepancy search: from a good loop nest, decide one thing otherwise and all that follows anew, greedily.
+
+A filter that any strategy can be followed by. A beam ranks states by what is decided already, so that a choice which
+pays off only with later ones is gone before those are made; coordinate descent keeps the later ones as they were. Here
+each decision is given to the runners-up of other structural buckets, one at a time, and each is completed by itself.
+Source: Harvey and Ginsberg 1995, Limited discrepancy search, with one discrepancy.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from metol import _core
+from metol.search.strategy import Budget, SearchResult, Strategy
+
+__all__ = ["Discrepancies"]
+
+# A change must save at least this share of the cost, so that rounding cannot make the search go in circles.
+_LEAST_GAIN = 1e-4
+# Buckets are as fine as the tilings of outer levels: those decide what can be computed where.
+_BUCKET_DEPTH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Discrepancies:
+    """Another strategy, then one discrepancy at each decision of its result."""
+
+    strategy: Strategy
+    """What finds the loop nest to start from."""
+    width: int = 8
+    """Buckets of each decision that are followed to the end, the cheapest first."""
+    share: float = 0.5
+    """Share of the budget's time after which no further decision is looked at."""
+
+    def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
+        """Find a complete loop nest of low predicted cost."""
+        best = self.strategy.search(space, model, budget)
+        part = budget.part(self.share)
+        for position in range(space.decision_count):
+            if part.is_spent():
+                return replace(best, is_complete=best.is_complete and not budget.is_spent())
+            best = self._deviate(space, model, best, position)
+        return best
+
+    def _deviate(self, space: _core.Space, model: _core.CostModel, best: SearchResult, position: int) -> SearchResult:
+        """Return the best completion of the other buckets of one decision, or `best` itself."""
+        before = space.replay(space.path(best.state)[:position])
+        children, _ = space.expand(before)
+        if len(children) < 2:
+            return best
+        costs = space.cost(children, model)
+        taken = space.replay(space.path(best.state)[: position + 1])
+        buckets = space.structural_hash(children, _BUCKET_DEPTH)
+        own = int(space.structural_hash(taken, _BUCKET_DEPTH)[0])
+        chosen = _first_of_each_bucket(costs, buckets, own)[: self.width]
+        candidates = best.candidates + len(children)
+        if not chosen:
+            return replace(best, candidates=candidates)
+        leaves, count = complete_greedily(space, model, children.take(chosen))
+        ends = space.cost(leaves, model)
+        winner = int(np.argmin(ends))
+        if ends[winner] >= best.cost_seconds * (1 - _LEAST_GAIN):
+            return replace(best, candidates=candidates + count)
+        return SearchResult(leaves.take([winner]), float(ends[winner]), candidates + count, best.is_complete)
+
+
+def complete_greedily(space: _core.Space, model: _core.CostModel, states: _core.States) -> tuple[_core.States, int]:
+    """Make every decision that is left, the cheapest each time, for each state by itself.
+
+    Returns:
+        The complete loop nests, one a state and in the same order, and how many candidates were costed.
+    """
+    candidates = 0
+    while int(states.decisions_made[0]) < space.decision_count:
+        children, parents = space.expand(states)
+        costs = space.cost(children, model)
+        candidates += len(children)
+        order = np.lexsort((np.arange(len(costs)), costs, parents))
+        _, first = np.unique(parents[order], return_index=True)
+        states = children.take([int(i) for i in order[first]])
+    return states, candidates
+
+
+def _first_of_each_bucket(
+    costs: npt.NDArray[np.float64], buckets: npt.NDArray[np.uint64], except_bucket: int
+) -> list[int]:
+    """Return the cheapest child of every other bucket, the cheapest first."""
+    order = np.argsort(costs, kind="stable")
+    _, first = np.unique(buckets[order], return_index=True)
+    return [int(order[i]) for i in np.sort(first) if int(buckets[order[i]]) != except_bucket]
