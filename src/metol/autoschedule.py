@@ -7,19 +7,18 @@ import time
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import halide as hl
 
 from metol import _core
-from metol.errors import MetolError, UnsupportedTargetError
-from metol.lower import Estimate, Schedule, cpu_directives, describe_funcs
+from metol.errors import MetolError
+from metol.lower import Estimate, Schedule, describe_funcs, target_directives
 from metol.measure import RunOptions, verify_schedule
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, extract, strip_schedules
 from metol.provenance import metol_version
 from metol.search import Budget
-from metol.targets.cpu import CpuMachine, cpu_parameters
+from metol.targets import Machine, choose_machine, machine_parameters, parse_target
 
 __all__ = ["Result", "autoschedule"]
 
@@ -69,7 +68,7 @@ def autoschedule(
     *,
     target: str | hl.Target | None = None,
     estimates: EstimateMap | None = None,
-    machine: CpuMachine | None = None,
+    machine: Machine | None = None,
     options: SearchOptions | None = None,
     threads: int | None = None,
     verify: bool = False,
@@ -78,9 +77,9 @@ def autoschedule(
 
     Args:
         pipeline: The pipeline, or the Func of its only output.
-        target: A Halide target for a CPU, as text or as an hl.Target; this machine if None.
+        target: A Halide target, as text or as an hl.Target: a CPU, or a GPU by `cuda` or `opencl`; this CPU if None.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
-        machine: The CPU to schedule for; the calibrated description of this one if None.
+        machine: The machine to schedule for; the calibrated description of this CPU, or a common GPU, if None.
         options: How to search; a beam of 32 and 15 seconds at most if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
         verify: Run the schedule in a child process and compare with everything at root, before applying it.
@@ -91,31 +90,32 @@ def autoschedule(
     Raises:
         UndefinedPipelineError: A Func has no definition.
         MissingEstimateError: An output, input or parameter has no estimate.
-        UnsupportedTargetError: The target is not a CPU, or Halide does not know it.
+        UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it.
         ExtractionError: The pipeline does something that the search cannot describe.
         SearchError: The options make no sense.
         MetolError: The schedule was to be verified and does not compile, run, or give the right result.
     """
     started = time.monotonic()
     options = options or SearchOptions()
-    target_text = _cpu_target(target)
+    parsed_target = parse_target(target)
+    target_text = str(parsed_target.to_string())
     dag = extract(pipeline, estimates, target=target_text)
-    machine = machine or CpuMachine.detect(target_text, threads=threads)
-    space = _core.Space(dag, cpu_parameters(machine, dag), _core.SpaceOptions(), machine.cores)
+    machine = choose_machine(parsed_target, machine, threads=threads)
+    space = _core.Space(dag, machine_parameters(machine, dag), _core.SpaceOptions(), machine.host_threads)
     found = options.make().search(space, _core.CostModel(), Budget.start(options.budget_seconds))
 
     strip_schedules(pipeline)
     funcs = describe_funcs(pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline))
     schedule = Schedule(
         funcs=funcs,
-        directives=cpu_directives(dag, found.state.describe()),
+        directives=target_directives(machine, dag, found.state.describe()),
         target=target_text,
         estimates=_estimates(dag),
         algorithm_hash=f"{dag.algorithm_hash:016x}",
         halide_version=metadata.version("halide"),
         metol_version=metol_version(),
     )
-    verification = _verified(pipeline, schedule, machine.cores) if verify else ""
+    verification = _verified(pipeline, schedule, machine.host_threads) if verify else ""
     schedule.apply(pipeline)
     return Result(
         schedule=schedule,
@@ -138,20 +138,6 @@ def _verified(pipeline: hl.Pipeline | hl.Func, schedule: Schedule, threads: int)
             "Please report it, with the pipeline."
         )
     return row.detail
-
-
-def _cpu_target(target: str | hl.Target | None) -> str:
-    """Return the target as text, after checking that it is a CPU."""
-    try:
-        parsed: Any = hl.get_host_target() if target is None else hl.Target(str(target))
-    except (hl.HalideError, RuntimeError) as error:
-        raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {error}") from error
-    if parsed.has_gpu_feature():
-        raise UnsupportedTargetError(
-            f"The target `{parsed.to_string()}` has a GPU; this version of Metol schedules for CPUs. "
-            "Leave the GPU feature out, as in `host`."
-        )
-    return str(parsed.to_string())
 
 
 def _estimates(dag: PipelineDag) -> tuple[Estimate, ...]:

@@ -79,6 +79,7 @@ def schedule(
     seed: Seed = 0,
     budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 15.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
+    target: Annotated[str, typer.Option(help="Halide target, such as host or host-opencl.")] = "host",
 ) -> None:
     """Find a schedule; print it as Python, or write it to the files named."""
     import metol
@@ -87,6 +88,7 @@ def schedule(
     pipeline_source = PipelineSource.parse(source)
     result = metol.autoschedule(
         pipeline_source.build(),
+        target=target,
         options=metol.SearchOptions(strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget),
         threads=threads,
     )
@@ -108,7 +110,7 @@ def _verify(source: Any, found: Any, threads: int | None) -> None:
 
     from metol.measure import RunOptions, verify_schedule
 
-    options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), timing=None)
+    options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
     row = verify_schedule(source, found, options=options)
     if not row.verified:
         _say(f"[red]not verified: {row.status.value}: {escape(row.detail)}[/red]")

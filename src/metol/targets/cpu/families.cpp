@@ -264,6 +264,12 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
     return {keep(step)};
 }
 bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) {
+    if (decision.kind == DecisionKind::Parallel) {
+        return nest[decision.func].placement == Placement::Root;
+    }
+    if (decision.kind == DecisionKind::Inner) {
+        return nest[decision.func].is_computed();
+    }
     if (decision.kind != DecisionKind::At) {
         return true;
     }
