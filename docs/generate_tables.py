@@ -1,7 +1,7 @@
-"""Write `features.md` and `cost_terms.md` from the tables that the core was compiled with.
+"""Write the tables of features and cost terms of each target from those that the core was compiled with.
 
-In: nothing. Out: two files beside this one. The rows are those of `features.def` and `terms.def` under
-`src/metol/targets/cpu`, so that names, units and meanings are typed once.
+In: nothing. Out: two files a target, beside this one. The rows are those of `features.def` and `terms.def` under
+`src/metol/targets`, so that names, units and meanings are typed once.
 """
 
 from collections.abc import Mapping
@@ -45,30 +45,64 @@ A name in an expression is a [feature](features.md) or one of these:
 {table}"""
 
 
+_GPU_FEATURES = """\
+# Feature columns of the GPU
+
+<!-- Written by docs/generate_tables.py (`make docs`) from src/metol/targets/gpu/features.def. -->
+
+One row of these numbers describes one Stage, which is one kernel; `Space.featurize` returns them as `[B, S, F]`. Words
+are those of CUDA: a multiprocessor runs warps of threads in step, and a sector is the least that an access brings in.
+
+{table}"""
+
+_GPU_TERMS = """\
+# Cost terms of the GPU
+
+<!-- Written by docs/generate_tables.py (`make docs`) from src/metol/targets/gpu/terms.def. -->
+
+The predicted run time is the sum over Stages and terms of a coefficient times the term. The coefficients are seconds at
+full occupancy, from the data sheet of the GPU (`src/metol/targets/gpu/parameters.py`).
+
+A name in an expression is a [feature](gpu_features.md) or one of these:
+
+{quantities}
+
+{table}"""
+
+
 def tables() -> dict[str, str]:
     """Return the text of each file by its name."""
-    space = _smallest_space()
-    features = _table(("unit", "meaning"), space.feature_table())
-    terms = _table(
-        ("expression", "meaning"),
-        {name: (f"`{expression}`", meaning) for name, (expression, meaning) in space.term_table().items()},
-    )
-    quantities = "\n".join(
-        f"- `{name}` = `{expression}`: {meaning}" for name, (expression, meaning) in space.quantity_table().items()
-    )
+    cpu, gpu = _smallest_space(_core.CpuParameters()), _smallest_space(_core.GpuParameters())
     return {
-        "features.md": _FEATURES.format(last=_PAPER_FEATURES - 1, table=features),
-        "cost_terms.md": _TERMS.format(last=_PAPER_TERMS - 1, quantities=quantities, table=terms),
+        "features.md": _FEATURES.format(last=_PAPER_FEATURES - 1, table=_features(cpu)),
+        "cost_terms.md": _TERMS.format(last=_PAPER_TERMS - 1, quantities=_quantities(cpu), table=_terms(cpu)),
+        "gpu_features.md": _GPU_FEATURES.format(table=_features(gpu)),
+        "gpu_cost_terms.md": _GPU_TERMS.format(quantities=_quantities(gpu), table=_terms(gpu)),
     }
 
 
-def _smallest_space() -> _core.Space:
+def _smallest_space(parameters: _core.MachineParameters) -> _core.Space:
     """Return the space of a pipeline of one Func: the tables belong to the target, but a Space is what shows them."""
     x = hl.Var("x")
     func = hl.Func("func")
     func[x] = x
     func.set_estimates([(0, 64)])
-    return _core.Space(extract(func), _core.CpuParameters(), _core.SpaceOptions(), 1)
+    return _core.Space(extract(func), parameters, _core.SpaceOptions(), 1)
+
+
+def _features(space: _core.Space) -> str:
+    return _table(("unit", "meaning"), space.feature_table())
+
+
+def _terms(space: _core.Space) -> str:
+    rows = {name: (f"`{expression}`", meaning) for name, (expression, meaning) in space.term_table().items()}
+    return _table(("expression", "meaning"), rows)
+
+
+def _quantities(space: _core.Space) -> str:
+    return "\n".join(
+        f"- `{name}` = `{expression}`: {meaning}" for name, (expression, meaning) in space.quantity_table().items()
+    )
 
 
 def _table(columns: tuple[str, str], rows: Mapping[str, tuple[str, str]]) -> str:

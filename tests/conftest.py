@@ -1,5 +1,7 @@
 """What all tests share: the option to rewrite golden files, and a fixture that compares with them."""
 
+import ctypes
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,26 @@ settings.load_profile("no_deadline")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files with what comes out now")
+
+
+def opencl_platforms() -> int:
+    """How many OpenCL platforms the loader finds; 0 without a loader."""
+    try:
+        loader = ctypes.CDLL("libOpenCL.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_uint32(0)
+    return count.value if loader.clGetPlatformIDs(0, None, ctypes.byref(count)) == 0 else 0
+
+
+@pytest.fixture(scope="session")
+def opencl_device() -> None:
+    """Skip where no OpenCL device is there; in CI there must be one."""
+    if opencl_platforms() == 0:
+        missing = "no OpenCL device; install pocl-opencl-icd and ocl-icd-libopencl1 for one on the CPU"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
 
 
 @pytest.fixture

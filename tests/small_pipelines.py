@@ -10,13 +10,14 @@ import halide as hl
 import numpy as np
 
 from metol import _core
-from metol.lower import Schedule, cpu_directives, describe_funcs
+from metol.lower import Directive, Schedule, cpu_directives, describe_funcs
 from metol.measure import schedule_at_root
 from metol.measure.case import BufferShape, Case, Input
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.tolerance import Tolerance
 from metol.pipeline import PipelineDag, extract
 from metol.targets.cpu import CpuMachine, cpu_parameters
+from metol.targets.gpu import GpuMachine, gpu_parameters
 
 X, Y, C = hl.Var("x"), hl.Var("y"), hl.Var("c")
 WIDTH, HEIGHT = 40, 24
@@ -284,10 +285,27 @@ def make_space(
     return _core.Space(dag, parameters, options or _core.SpaceOptions(), threads)
 
 
+@cache
+def gpu_space(build: Callable[[], hl.Pipeline]) -> tuple[PipelineDag, _core.Space]:
+    """The DAG of a pipeline and its whole search space on a GPU."""
+    dag = extract(build())
+    return dag, make_gpu_space(dag)
+
+
+def make_gpu_space(dag: PipelineDag, *, machine: str = "rtx-2080-ti", allow_inline: bool = True) -> _core.Space:
+    options = _core.SpaceOptions()
+    options.allow_inline = allow_inline
+    return _core.Space(dag, gpu_parameters(GpuMachine.preset(machine, threads=2), dag), options, 1)
+
+
 def schedule_of(build: Callable[[], hl.Pipeline], dag: PipelineDag, state: _core.States) -> Schedule:
+    return schedule_with(build, cpu_directives(dag, state.describe()))
+
+
+def schedule_with(build: Callable[[], hl.Pipeline], directives: tuple[Directive, ...]) -> Schedule:
     return Schedule(
         funcs=describe_funcs(build()),
-        directives=cpu_directives(dag, state.describe()),
+        directives=directives,
         algorithm_hash="",
         halide_version="",
         metol_version="",
@@ -312,12 +330,12 @@ def output_sizes(name: str) -> Iterator[Size]:
 class ExactRuns:
     """Runs schedules of one pipeline on outputs and inputs of exactly the sizes that are needed."""
 
-    def __init__(self, name: str, build: Callable[[], hl.Pipeline] | None = None) -> None:
+    def __init__(self, name: str, build: Callable[[], hl.Pipeline] | None = None, target: str = "host") -> None:
         self.build = build or PIPELINES[name]
-        self.target = hl.get_host_target()
+        self.target = hl.Target(target)
         pipeline = self.build()
         schedule_at_root(pipeline)
-        self.reference = CompiledPipeline.compile(pipeline, self.target)
+        self.reference = CompiledPipeline.compile(pipeline, hl.get_host_target())
         types = [str(t) for func in pipeline.outputs() for t in func.types()]
         self.cases = [self._case(size, types, _FIXED_INPUTS.get(name)) for size in output_sizes(name)]
 

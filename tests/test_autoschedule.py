@@ -126,10 +126,24 @@ def test_undefined_func_is_an_error_that_names_it() -> None:
         metol.autoschedule(hl.Func("nothing"), options=QUICK)
 
 
-@pytest.mark.parametrize("target", ["host-cuda", "x86-64-linux-opencl"])
-def test_gpu_targets_are_refused(target: str) -> None:
-    with pytest.raises(UnsupportedTargetError, match="GPU"):
+@pytest.mark.parametrize("target", ["x86-64-windows-d3d12compute", "arm-64-osx-metal"])
+def test_other_gpu_targets_are_refused(target: str) -> None:
+    with pytest.raises(UnsupportedTargetError, match="Use cuda or opencl"):
         metol.autoschedule(blur(), target=target, options=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("target", "machine", "wanted"),
+    [
+        ("host-opencl", metol.CpuMachine.default(), "GpuMachine"),
+        ("host", metol.GpuMachine.preset("a100"), "CpuMachine"),
+    ],
+)
+def test_a_machine_of_another_kind_is_refused(
+    target: str, machine: metol.CpuMachine | metol.GpuMachine, wanted: str
+) -> None:
+    with pytest.raises(UnsupportedTargetError, match=f"needs a {wanted}"):
+        metol.autoschedule(blur(), target=target, machine=machine, options=QUICK)
 
 
 def test_unknown_targets_are_refused() -> None:
@@ -154,7 +168,7 @@ def test_a_failed_call_leaves_the_pipeline_alone(capfd: pytest.CaptureFixture[st
     pipeline.get_func(1).compute_root()
     before = loops(pipeline, capfd)
     with pytest.raises(UnsupportedTargetError):
-        metol.autoschedule(pipeline, target="host-cuda", options=QUICK)
+        metol.autoschedule(pipeline, target="arm-64-osx-metal", options=QUICK)
     assert loops(pipeline, capfd) == before
 
 
@@ -179,6 +193,6 @@ def test_verify_refuses_a_schedule_that_does_not_run(monkeypatch: pytest.MonkeyP
     # A schedule that Halide takes and cannot compile: no loop of unknown extent can be unrolled.
     unroll = Directive(1, 0, Call.UNROLL, (Var("x"),))
     calls = (Directive(1, 0, Call.COMPUTE_ROOT), unroll)
-    monkeypatch.setattr(sys.modules["metol.autoschedule"], "cpu_directives", lambda *_: calls)
+    monkeypatch.setattr(sys.modules["metol.autoschedule"], "target_directives", lambda *_: calls)
     with pytest.raises(MetolError, match=r"compile failed and has not been applied.*constant extent"):
         metol.autoschedule(blur(), options=QUICK, threads=1, verify=True)

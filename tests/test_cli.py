@@ -41,6 +41,13 @@ def test_apps_are_listed() -> None:
     assert done.stdout.startswith("harris ")
 
 
+def test_schedule_for_a_gpu_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "pipelines.py").write_text(PIPELINES)
+    done = metol("schedule", "pipelines.py:ramp", "--target", "host-opencl", "--strategy", "greedy", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert ".gpu_blocks(" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -74,6 +74,12 @@ def test_import_metol_brings_nothing_heavy_along() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_autoschedule_is_the_function_whatever_is_used_first() -> None:
+    code = "import metol; metol.Result; assert callable(metol.autoschedule)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_public_names_are_found_where_they_live() -> None:
     import metol
 

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from metol.lower import Schedule, load
     from metol.options import SearchOptions
     from metol.targets.cpu import CpuMachine
+    from metol.targets.gpu import GpuMachine
 
-__all__ = ["CpuMachine", "MetolError", "Result", "Schedule", "SearchOptions", "autoschedule", "load"]
+__all__ = ["CpuMachine", "GpuMachine", "MetolError", "Result", "Schedule", "SearchOptions", "autoschedule", "load"]
 
 _HOMES = {
     "CpuMachine": "metol.targets.cpu",
+    "GpuMachine": "metol.targets.gpu",
     "MetolError": "metol.errors",
     "Result": "metol.autoschedule",
     "Schedule": "metol.lower",
@@ -31,6 +33,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module `metol` has no attribute `{name}`")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    home = import_module(_HOMES[name])
+    # All names of that module: importing it has put the module `autoschedule` where the function belongs.
+    globals().update({public: getattr(home, public) for public, where in _HOMES.items() if where == home.__name__})
+    return globals()[name]

@@ -13,6 +13,7 @@
 #include "pipeline/extract.hpp"
 #include "pipeline/stage_ops.hpp"
 #include "search/bindings.hpp"
+#include "targets/bindings.hpp"
 
 namespace py = pybind11;
 
@@ -288,5 +289,6 @@ void bind_pipeline(py::module_& m) {
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of Metol.";
     bind_pipeline(m);
+    bind_targets(m);
     bind_search(m);
 }

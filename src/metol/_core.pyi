@@ -276,7 +276,10 @@ class FuncSchedule:
 
 # The search: a machine and options enter, batches of states leave.
 
-class CpuParameters:
+class MachineParameters:
+    """What a Space is told of a machine: one subclass a target."""
+
+class CpuParameters(MachineParameters):
     def __init__(self) -> None: ...
     cores: int
     vector_bytes: int
@@ -308,6 +311,21 @@ class CpuParameters:
     register_seconds: list[float]
     scalar_point_seconds: list[float]
 
+class GpuParameters(MachineParameters):
+    def __init__(self) -> None: ...
+    multiprocessors: int
+    warp_threads: int
+    sector_bytes: int
+    max_threads_per_block: int
+    max_threads_per_multiprocessor: int
+    max_blocks_per_multiprocessor: int
+    warps_to_hide_latency: float
+    seconds_per_launch: float
+    seconds_per_sector: float
+    seconds_per_l2_byte: float
+    seconds_per_memory_byte: float
+    point_seconds: list[float]
+
 class SpaceOptions:
     def __init__(self) -> None: ...
     allow_inline: bool
@@ -334,7 +352,7 @@ class States:
     def describe(self) -> list[FuncSchedule]: ...
 
 class Space:
-    def __init__(self, dag: PipelineDag, machine: CpuParameters, options: SpaceOptions, threads: int) -> None: ...
+    def __init__(self, dag: PipelineDag, machine: MachineParameters, options: SpaceOptions, threads: int) -> None: ...
     @property
     def decision_count(self) -> int: ...
     @property
@@ -363,4 +381,5 @@ class Space:
     def quantity_table(self) -> dict[str, tuple[str, str]]:
         """What the expressions of several terms share, in order: name -> (expression, meaning)."""
 
+    def term_constants(self) -> dict[str, float]: ...
     def term_table(self) -> dict[str, tuple[str, str]]: ...

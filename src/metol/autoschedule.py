@@ -8,19 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import halide as hl
 
 from metol import _core
-from metol.errors import ExtractionError, MetolError, UnsupportedTargetError
-from metol.lower import Estimate, Schedule, cpu_directives, describe_funcs, rewritten_directives
+from metol.errors import ExtractionError, MetolError
+from metol.lower import Estimate, Schedule, describe_funcs, rewritten_directives, target_directives
 from metol.measure import RunOptions, verify_schedule
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, extract, strip_schedules
 from metol.provenance import metol_version
 from metol.search import BeamSearch, Budget, Form, Rewriting, search_forms
-from metol.targets.cpu import CpuMachine, cpu_parameters, propose_rfactors
+from metol.targets import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors
 
 __all__ = ["Result", "autoschedule"]
 
@@ -70,7 +69,7 @@ def autoschedule(
     *,
     target: str | hl.Target | None = None,
     estimates: EstimateMap | None = None,
-    machine: CpuMachine | None = None,
+    machine: Machine | None = None,
     options: SearchOptions | None = None,
     threads: int | None = None,
     verify: bool = False,
@@ -79,9 +78,9 @@ def autoschedule(
 
     Args:
         pipeline: The pipeline, or the Func of its only output.
-        target: A Halide target for a CPU, as text or as an hl.Target; this machine if None.
+        target: A Halide target, as text or as an hl.Target: a CPU, or a GPU by `cuda` or `opencl`; this CPU if None.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
-        machine: The CPU to schedule for; the calibrated description of this one if None.
+        machine: The machine to schedule for; the calibrated description of this CPU, or a common GPU, if None.
         options: How to search; a beam of 32 and 15 seconds at most if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
         verify: Run the schedule in a child process and compare with everything at root, before applying it.
@@ -92,16 +91,17 @@ def autoschedule(
     Raises:
         UndefinedPipelineError: A Func has no definition.
         MissingEstimateError: An output, input or parameter has no estimate.
-        UnsupportedTargetError: The target is not a CPU, or Halide does not know it.
+        UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it.
         ExtractionError: The pipeline does something that the search cannot describe.
         SearchError: The options make no sense.
         MetolError: The schedule was to be verified and does not compile, run, or give the right result.
     """
     started = time.monotonic()
     options = options or SearchOptions()
-    target_text = _cpu_target(target)
+    parsed_target = parse_target(target)
+    target_text = str(parsed_target.to_string())
     dag = extract(pipeline, estimates, target=target_text)
-    machine = machine or CpuMachine.detect(target_text, threads=threads)
+    machine = choose_machine(parsed_target, machine, threads=threads)
     start = _form(dag, machine, ())
     budget = Budget.start(options.budget_seconds)
     rewriting = _rewriting(pipeline, estimates, machine) if options.rfactor else None
@@ -114,7 +114,7 @@ def autoschedule(
         directives=rewritten_directives(
             form.dag,
             form.rfactors,
-            cpu_directives(form.dag, found.state.describe(), fixed_sizes=options.fixed_sizes),
+            target_directives(machine, form.dag, found.state.describe(), fixed_sizes=options.fixed_sizes),
             len(funcs),
         ),
         target=target_text,
@@ -123,7 +123,7 @@ def autoschedule(
         halide_version=metadata.version("halide"),
         metol_version=metol_version(),
     )
-    verification = _verified(pipeline, schedule, machine.cores) if verify else ""
+    verification = _verified(pipeline, schedule, machine.host_threads) if verify else ""
     schedule.apply(pipeline)
     return Result(
         schedule=schedule,
@@ -136,11 +136,13 @@ def autoschedule(
     )
 
 
-def _form(dag: PipelineDag, machine: CpuMachine, rfactors: tuple[Rfactor, ...]) -> Form:
-    return Form(dag, _core.Space(dag, cpu_parameters(machine, dag), _core.SpaceOptions(), machine.cores), rfactors)
+def _form(dag: PipelineDag, machine: Machine, rfactors: tuple[Rfactor, ...]) -> Form:
+    return Form(
+        dag, _core.Space(dag, machine_parameters(machine, dag), _core.SpaceOptions(), machine.host_threads), rfactors
+    )
 
 
-def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: CpuMachine) -> Rewriting:
+def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: Machine) -> Rewriting:
     """Return how to read and what to propose of the pipelines that this one becomes by rfactor."""
 
     def read(rfactors: tuple[Rfactor, ...]) -> Form | None:
@@ -152,7 +154,7 @@ def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: CpuMach
     def propose(
         dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
     ) -> tuple[Rfactor, ...]:
-        return propose_rfactors(dag, schedules, stages, cpu_parameters(machine, dag))
+        return propose_rfactors(machine, dag, schedules, stages)
 
     return Rewriting(read, propose, quick=BeamSearch(width=1))
 
@@ -167,20 +169,6 @@ def _verified(pipeline: hl.Pipeline | hl.Func, schedule: Schedule, threads: int)
             "Please report it, with the pipeline."
         )
     return row.detail
-
-
-def _cpu_target(target: str | hl.Target | None) -> str:
-    """Return the target as text, after checking that it is a CPU."""
-    try:
-        parsed: Any = hl.get_host_target() if target is None else hl.Target(str(target))
-    except (hl.HalideError, RuntimeError) as error:
-        raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {error}") from error
-    if parsed.has_gpu_feature():
-        raise UnsupportedTargetError(
-            f"The target `{parsed.to_string()}` has a GPU; this version of Metol schedules for CPUs. "
-            "Leave the GPU feature out, as in `host`."
-        )
-    return str(parsed.to_string())
 
 
 def _estimates(dag: PipelineDag) -> tuple[Estimate, ...]:

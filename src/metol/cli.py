@@ -82,6 +82,7 @@ def schedule(
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
+    target: Annotated[str, typer.Option(help="Halide target, such as host or host-opencl.")] = "host",
 ) -> None:
     """Find a schedule; print it as Python, or write it to the files named."""
     import metol
@@ -90,6 +91,7 @@ def schedule(
     pipeline_source = PipelineSource.parse(source)
     result = metol.autoschedule(
         pipeline_source.build(),
+        target=target,
         options=metol.SearchOptions(
             strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
         ),
@@ -113,7 +115,7 @@ def _verify(source: Any, found: Any, threads: int | None) -> None:
 
     from metol.measure import RunOptions, verify_schedule
 
-    options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), timing=None)
+    options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
     row = verify_schedule(source, found, options=options)
     if not row.verified:
         _say(f"[red]not verified: {row.status.value}: {escape(row.detail)}[/red]")

@@ -61,8 +61,8 @@ def space_of(dag: PipelineDag) -> _core.Space:
 def proposals(build: Callable[[], hl.Pipeline]) -> tuple[Rfactor, ...]:
     dag = extract(build())
     found = BeamSearch(width=1).search(space_of(dag), _core.CostModel(), Budget.start())
-    parameters = cpu_parameters(CpuMachine.default(threads=2), dag)
-    return propose_rfactors(dag, found.state.describe(), range(len(dag.stages)), parameters)
+    machine = CpuMachine.default(threads=2)
+    return propose_rfactors(dag, found.state.describe(), range(len(dag.stages)), machine)
 
 
 def schedule_of(build: Callable[[], hl.Pipeline], dag: PipelineDag, rfactors: list[Rfactor], seed: int) -> Schedule:

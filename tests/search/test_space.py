@@ -1,22 +1,37 @@
 """The search space: what its batches promise, whatever the pipeline."""
 
 import json
+from collections.abc import Callable
 
+import halide as hl
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_pipelines import PIPELINES, WIDTH, blur, boundary, chain, convolution, cpu_space, make_space, pyramid
+from small_pipelines import (
+    PIPELINES,
+    WIDTH,
+    blur,
+    boundary,
+    chain,
+    convolution,
+    cpu_space,
+    gpu_space,
+    make_gpu_space,
+    make_space,
+    pyramid,
+)
 
 from metol import _core
-from metol.pipeline import extract
+from metol.pipeline import PipelineDag, extract
 
 SAMPLE = ("blur", "pyramid", "convolution", "two_outputs", "histogram", "no_dimension")
 
 
-@pytest.fixture(scope="module", params=SAMPLE)
+@pytest.fixture(scope="module", params=[f"{target}-{name}" for target in ("cpu", "gpu") for name in SAMPLE])
 def space(request: pytest.FixtureRequest) -> _core.Space:
-    return cpu_space(PIPELINES[request.param])[1]
+    target, _, name = request.param.partition("-")
+    return (cpu_space if target == "cpu" else gpu_space)(PIPELINES[name])[1]
 
 
 def repeated(space: _core.Space, count: int) -> _core.States:
@@ -179,9 +194,10 @@ def test_costs_and_features_do_not_depend_on_batch_order_or_threads(build) -> No
         np.testing.assert_array_equal(space.featurize(leaves.take([5]))[0], features[5])
 
 
+@pytest.mark.parametrize("make", [make_space, make_gpu_space])
 @pytest.mark.parametrize("build", [pyramid, convolution, chain])
-def test_costs_are_the_same_without_anything_remembered(build) -> None:
-    space = make_space(extract(build()))
+def test_costs_are_the_same_without_anything_remembered(build, make) -> None:
+    space = make(extract(build()))
     partials = space.root()
     for _ in range(4):  # what is remembered of these is found again in their descendants
         partials, _ = space.expand(partials.take(range(min(4, len(partials)))))
@@ -280,6 +296,8 @@ def test_sizes_of_tiles_fit_the_loops() -> None:
         assert WIDTH <= covered < 2 * WIDTH + nest.levels[-1][0] * 4
 
 
+MakeSpace = Callable[[Callable[[], hl.Pipeline]], tuple[PipelineDag, _core.Space]]
+SPACES = st.sampled_from((cpu_space, gpu_space))
 DECISION = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=21, max_size=21)
 PLAUSIBLE = st.tuples(
     st.integers(-1, 7),
@@ -296,9 +314,13 @@ PLAUSIBLE = st.tuples(
 
 
 @settings(max_examples=300)
-@given(path=st.lists(st.one_of(DECISION, PLAUSIBLE), min_size=1, max_size=4), decided=st.integers(0, 8))
-def test_replay_of_nonsense_is_an_error_or_a_state(path: list[list[int]], decided: int) -> None:
-    space = cpu_space(convolution)[1]
+@given(
+    make=SPACES,
+    path=st.lists(st.one_of(DECISION, PLAUSIBLE), min_size=1, max_size=4),
+    decided=st.integers(0, 8),
+)
+def test_replay_of_nonsense_is_an_error_or_a_state(make: MakeSpace, path: list[list[int]], decided: int) -> None:
+    space = make(convolution)[1]
     start = space.path(partial(space, decided, seed=decided))
     try:
         state = space.replay([*start, *path])
@@ -310,9 +332,9 @@ def test_replay_of_nonsense_is_an_error_or_a_state(path: list[list[int]], decide
 
 
 @settings(max_examples=200)
-@given(data=st.data(), seed=st.integers(0, 50))
-def test_replay_of_a_damaged_path_is_an_error_or_a_state(data: st.DataObject, seed: int) -> None:
-    space = cpu_space(pyramid)[1]
+@given(make=SPACES, data=st.data(), seed=st.integers(0, 50))
+def test_replay_of_a_damaged_path_is_an_error_or_a_state(make: MakeSpace, data: st.DataObject, seed: int) -> None:
+    space = make(pyramid)[1]
     path = [list(decision) for decision in space.path(space.rollout(space.root(), [seed]))]
     position = data.draw(st.integers(0, len(path) - 1))
     path[position][data.draw(st.integers(0, 20))] = data.draw(st.integers(-3, 300))

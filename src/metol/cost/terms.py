@@ -39,19 +39,19 @@ class CostTerms:
     """Terms, in the order of the last axis of the result."""
     features: tuple[str, ...]
     """Columns of a feature row."""
-    cores: int
-    """Cores that the tasks are spread over."""
+    constants: tuple[tuple[str, float], ...]
+    """Numbers of the machine that the expressions name."""
     _codes: tuple[CodeType, ...] = field(repr=False)
     _quantities: tuple[tuple[str, CodeType], ...] = field(repr=False)
 
     @staticmethod
-    def of(space: _core.Space, cores: int) -> "CostTerms":
-        """Compile the terms that `space` declares, for a machine of so many cores."""
+    def of(space: _core.Space) -> "CostTerms":
+        """Compile the terms that `space` declares."""
         table = space.term_table()
         return CostTerms(
             names=tuple(table),
             features=tuple(space.feature_table()),
-            cores=cores,
+            constants=tuple(space.term_constants().items()),
             _codes=tuple(_compile(name, expression) for name, (expression, _) in table.items()),
             _quantities=tuple((name, _compile(name, text)) for name, (text, _) in space.quantity_table().items()),
         )
@@ -69,7 +69,7 @@ class CostTerms:
         if rows.shape[-1] != len(self.features):
             raise ValueError(f"a feature row has {len(self.features)} columns, not {rows.shape[-1]}")
         names: dict[str, Any] = {
-            "cores": self.cores,
+            **dict(self.constants),
             "ceil": arrays.ceil,
             "m": lambda x: arrays.where(x > 1, x, 1.0),
             "minimum": lambda a, b: arrays.where(a < b, a, b),

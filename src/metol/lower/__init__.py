@@ -7,9 +7,11 @@ from metol.errors import RefusedDirectiveError
 from metol.lower.cpu_directives import cpu_directives
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.func_ref import FuncRef, describe_funcs
+from metol.lower.gpu_directives import gpu_directives
 from metol.lower.rfactors import rewritten_directives
 from metol.lower.schedule import Schedule, load
 from metol.lower.schedule_data import Estimate
+from metol.lower.target_directives import target_directives
 
 __all__ = [
     "Argument",
@@ -26,6 +28,8 @@ __all__ = [
     "Var",
     "cpu_directives",
     "describe_funcs",
+    "gpu_directives",
     "load",
     "rewritten_directives",
+    "target_directives",
 ]

@@ -100,6 +100,7 @@ class Call(str, enum.Enum):
     UNSCHEDULED = "unscheduled"
     GPU_BLOCKS = "gpu_blocks"
     GPU_THREADS = "gpu_threads"
+    GPU_SINGLE_THREAD = "gpu_single_thread"
 
 
 class Kind(enum.Enum):
@@ -183,6 +184,7 @@ SIGNATURES: dict[Call, Signature] = {
     Call.UNSCHEDULED: Signature(Owner.UPDATE),
     Call.GPU_BLOCKS: Signature(Owner.STAGE, repeated=Kind.LOOP, at_most=3),
     Call.GPU_THREADS: Signature(Owner.STAGE, repeated=Kind.LOOP, at_most=3),
+    Call.GPU_SINGLE_THREAD: Signature(Owner.STAGE),
 }
 
 Argument: TypeAlias = Var | RVar | Site | Tail | int | str

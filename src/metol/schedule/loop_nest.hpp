@@ -40,6 +40,7 @@ inline Trips unit_trips() {
 
 // How the loops of one Stage are tiled. levels.front() is outermost; levels.back() is the tile that is vectorized
 // along `vector_loop` and unrolled along the rest. All loops of a parallel level run as one fused parallel loop.
+// On a GPU the levels are blocks, threads, and the points of one thread (targets/gpu/decisions.hpp).
 struct StageNest {
     std::vector<Trips> levels;
     int8_t vector_loop = -1;  // -1: scalar code

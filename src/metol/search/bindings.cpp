@@ -7,7 +7,6 @@
 #include <pybind11/stl.h>
 
 #include "search/space.hpp"
-#include "targets/cpu/cpu_target.hpp"
 
 namespace py = pybind11;
 
@@ -127,27 +126,6 @@ void bind_loop_nest(py::module_& m) {
 }
 
 void bind_options(py::module_& m) {
-    py::class_<metol::CpuParameters>(m, "CpuParameters", "What the core needs to know of a CPU.")
-        .def(py::init<>())
-#define METOL_FIELD(name) .def_readwrite(#name, &metol::CpuParameters::name)
-            METOL_FIELD(cores) METOL_FIELD(vector_bytes) METOL_FIELD(cache_line_bytes) METOL_FIELD(l1_bytes)
-                METOL_FIELD(l2_bytes) METOL_FIELD(l3_bytes) METOL_FIELD(seconds_per_byte_into_l1)
-                    METOL_FIELD(seconds_per_byte_into_l2) METOL_FIELD(seconds_per_byte_into_l3)
-                        METOL_FIELD(seconds_per_byte_into_l3_all_cores) METOL_FIELD(seconds_per_vector_load)
-                            METOL_FIELD(seconds_per_vector_store) METOL_FIELD(seconds_per_scalar_load)
-                                METOL_FIELD(seconds_per_gathered_element) METOL_FIELD(seconds_per_loop_iteration)
-                                    METOL_FIELD(seconds_per_outer_iteration) METOL_FIELD(seconds_per_production)
-                                        METOL_FIELD(seconds_per_parallel_launch) METOL_FIELD(seconds_per_task)
-                                            METOL_FIELD(seconds_per_allocation) METOL_FIELD(seconds_per_fault_byte)
-                                                METOL_FIELD(seconds_per_fault_byte_all_cores)
-                                                    METOL_FIELD(seconds_per_byte_to_memory)
-                                                        METOL_FIELD(seconds_per_byte_to_memory_all_cores)
-                                                            METOL_FIELD(seconds_per_segment)
-                                                                METOL_FIELD(fault_threshold_bytes)
-                                                                    METOL_FIELD(vector_registers)
-                                                                        METOL_FIELD(register_seconds)
-                                                                            METOL_FIELD(scalar_point_seconds);
-#undef METOL_FIELD
     py::class_<metol::SpaceOptions>(m, "SpaceOptions", "Parts of the space that can be switched off.")
         .def(py::init<>())
         .def_readwrite("allow_inline", &metol::SpaceOptions::allow_inline)
@@ -226,9 +204,9 @@ void bind_space(py::module_& m) {
 
     py::class_<Space, std::shared_ptr<Space>>(m, "Space",
                                               "The search space of one pipeline on one machine, in batches.")
-        .def(py::init([](std::shared_ptr<const metol::PipelineDag> dag, const metol::CpuParameters& machine,
+        .def(py::init([](std::shared_ptr<const metol::PipelineDag> dag, const metol::MachineParameters& machine,
                          const metol::SpaceOptions& options, int threads) {
-                 return std::make_shared<Space>(std::move(dag), metol::make_cpu_target(machine), options, threads);
+                 return std::make_shared<Space>(std::move(dag), machine.make_target(), options, threads);
              }),
              py::arg("dag"), py::arg("machine"), py::arg("options"), py::arg("threads"))
         .def_property_readonly(
@@ -402,6 +380,16 @@ void bind_space(py::module_& m) {
         .def(
             "quantity_table", [](const Space& space) { return table_of(space.target().quantity_columns()); },
             "What the expressions of several terms share, in order: name -> (expression, meaning).")
+        .def(
+            "term_constants",
+            [](const Space& space) {
+                py::dict constants;
+                for (const metol::TermConstant& constant : space.target().term_constants()) {
+                    constants[constant.name] = constant.value;
+                }
+                return constants;
+            },
+            "Numbers of the machine that the expressions of terms name.")
         .def(
             "term_table", [](const Space& space) { return table_of(space.target().term_columns()); },
             "Cost terms in order: name -> (expression, meaning).");

@@ -370,15 +370,12 @@ State Space::follow(State state, std::span<const Decision> decisions) {
     for (const Decision& wanted : decisions) {
         const DecisionStep& step = steps_[static_cast<size_t>(state->decisions_made)];
         const bool is_location = step.kind == DecisionStep::Kind::Location;
-        const Placement placement = (*state)[step.func].placement;
-        const bool has_choice = is_location || placement == Placement::Root ||
-                                (placement == Placement::At && step.kind != DecisionStep::Kind::Parallel);
         Decision keep;
         keep.func = step.func;
         keep.stage = step.stage;
         Pruned reason = Pruned::None;
         const bool is_offered = target_->is_offered(*index_, *state, wanted);
-        State next = is_offered ? make_child(state, has_choice ? wanted : keep, reason) : nullptr;
+        State next = is_offered ? make_child(state, wanted, reason) : nullptr;
         if (!next && is_location) {
             keep.kind = DecisionKind::Root;
         }

@@ -2,6 +2,7 @@
 // nest looks like to the cost model. A target is one implementation of this; search/space.cpp knows no other.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,12 @@ struct FeatureColumn {
     const char* meaning;
 };
 
+// A number of the machine that the expressions of the terms name.
+struct TermConstant {
+    const char* name;
+    double value;
+};
+
 class Target {
   public:
     virtual ~Target() = default;
@@ -55,7 +62,7 @@ class Target {
     virtual std::vector<DecisionStep> steps(const PipelineIndex& index) const = 0;
     virtual std::vector<DecisionFamily> families(const PipelineIndex& index, const LoopNest& nest,
                                                  const DecisionStep& step, const SpaceOptions& options) const = 0;
-    // Would `families` offer this decision's place? Asked of decisions that were made in another state.
+    // Would `families` offer this decision's place, or kind? Asked of decisions that were made in another state.
     virtual bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) const = 0;
     // Applies a decision that is offered; on Pruned::None `child` is the new state (without its path).
     virtual Pruned apply(const PipelineIndex& index, Pool& pool, const LoopNest& nest, const Decision& decision,
@@ -64,6 +71,7 @@ class Target {
     virtual std::span<const FeatureColumn> feature_columns() const = 0;
     virtual std::span<const FeatureColumn> term_columns() const = 0;
     virtual std::span<const FeatureColumn> quantity_columns() const = 0;
+    virtual std::vector<TermConstant> term_constants() const = 0;
     // Fills the rows of the Stages of `group` (Funcs that share a root ancestor, and what is inlined into them).
     // `rows` is [stages, feature_columns]; rows of other Stages are left alone.
     virtual void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
@@ -76,6 +84,12 @@ class Target {
     virtual void terms(std::span<const float> row, std::span<double> out) const = 0;
     // Seconds of one row of a Stage under the analytical model.
     virtual void analytical_coefficients(int stage, std::span<const float> row, std::span<double> out) const = 0;
+};
+
+// The numbers of one machine, which Python fills in: what a Space is told of the machine, and all that it knows of it.
+struct MachineParameters {
+    virtual ~MachineParameters() = default;
+    virtual std::unique_ptr<const Target> make_target() const = 0;
 };
 
 }  // namespace metol

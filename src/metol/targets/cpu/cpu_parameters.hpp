@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "targets/base.hpp"
 
 namespace metol {
 
-struct CpuParameters {
+struct CpuParameters final : MachineParameters {
+    std::unique_ptr<const Target> make_target() const override;
+
     int32_t cores = 2;
     int32_t vector_bytes = 32;
     int64_t cache_line_bytes = 64;

@@ -1,6 +1,6 @@
-#include "targets/cpu/cpu_target.hpp"
-
+// The CPU target: the search space of Adams et al. 2019, §3, the features of appendix A and the terms of appendix B.
 #include "targets/cpu/analytical.hpp"
+#include "targets/cpu/cpu_parameters.hpp"
 #include "targets/cpu/decisions.hpp"
 #include "targets/cpu/feature_table.hpp"
 #include "targets/cpu/featurize.hpp"
@@ -32,6 +32,9 @@ class CpuTarget final : public Target {
     std::span<const FeatureColumn> feature_columns() const override { return cpu::feature_columns(); }
     std::span<const FeatureColumn> term_columns() const override { return cpu::term_columns(); }
     std::span<const FeatureColumn> quantity_columns() const override { return cpu::quantity_columns(); }
+    std::vector<TermConstant> term_constants() const override {
+        return {{"cores", static_cast<double>(machine_.cores)}};
+    }
 
     void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
                    std::span<float> rows) const override {
@@ -60,8 +63,8 @@ class CpuTarget final : public Target {
 
 }  // namespace
 
-std::unique_ptr<const Target> make_cpu_target(CpuParameters parameters) {
-    return std::make_unique<CpuTarget>(std::move(parameters));
+std::unique_ptr<const Target> CpuParameters::make_target() const {
+    return std::make_unique<CpuTarget>(*this);
 }
 
 }  // namespace metol

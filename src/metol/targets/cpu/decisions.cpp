@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "schedule/inlining.hpp"
 #include "schedule/tilings.hpp"
 #include "targets/cpu/code_size.hpp"
 #include "targets/cpu/limits.hpp"
@@ -104,43 +105,6 @@ Pruned check_recompute(const PipelineIndex& index, const LoopNest& child, int fu
     return computed > kMaxRecompute * needed ? Pruned::RecomputesTooMuch : Pruned::None;
 }
 
-// How often a value of `func` is evaluated, computed or inlined; stops counting past `limit`.
-int64_t evaluations(const PipelineIndex& index, Regions& regions, const LoopNest& nest, int func, int64_t limit) {
-    const FuncSchedule& schedule = nest[func];
-    if (schedule.is_computed()) {
-        return regions.production(func).points() * regions.iterations(schedule.compute);
-    }
-    int64_t total = 0;
-    for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
-        const Stage& stage = index.stage(consumer.stage);
-        int64_t uses = 0;
-        for (const Access& access : stage.edges[static_cast<size_t>(consumer.edge)].accesses) {
-            uses += access.count;
-        }
-        int64_t runs = evaluations(index, regions, nest, stage.func, limit);
-        if (stage.index > 0 && nest[stage.func].is_computed()) {
-            runs = regions.loops(consumer.stage, nest[stage.func].compute).points() *
-                   regions.iterations(nest[stage.func].compute);
-        }
-        total += uses * runs;
-        if (total > limit) {
-            break;
-        }
-    }
-    return total;
-}
-Pruned check_inline(const PipelineIndex& index, const LoopNest& child, int func) {
-    if (!index.is_inlinable[static_cast<size_t>(func)]) {
-        return Pruned::NotInlinable;
-    }
-    if (index.must_inline[static_cast<size_t>(func)] || index.func(func).is_boundary_condition) {
-        return Pruned::None;
-    }
-    Regions regions(index, child);
-    const int64_t needed = std::max<int64_t>(1, index.minimum_points[static_cast<size_t>(index.func(func).stages[0])]);
-    const int64_t limit = kMaxRecompute * needed;
-    return evaluations(index, regions, child, func, limit) > limit ? Pruned::RecomputesTooMuch : Pruned::None;
-}
 // Gives every Stage of a newly placed Func its default tiling.
 void tile_by_default(const CpuParameters& machine, const PipelineIndex& index, LoopNest& child, FuncSchedule& schedule,
                      int preferred_dim) {
@@ -196,7 +160,7 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     if (decision.kind == DecisionKind::Inline) {
         schedule.placement = Placement::Inline;
         slot = pool.intern(schedule);
-        const Pruned reason = check_inline(index, child, decision.func);
+        const Pruned reason = check_inline(index, child, decision.func, kMaxRecompute);
         return reason != Pruned::None ? reason : limit_code(machine, index, pool, child, decision.func);
     }
     schedule.placement = Placement::Root;

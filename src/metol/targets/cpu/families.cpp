@@ -262,8 +262,8 @@ std::vector<DecisionFamily> parallel_families(const CpuParameters& machine, cons
     decision.trips.fill(1);
     DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
     std::vector<int32_t> trips(stage.loops.size(), 1);
-    // Outermost loops first, three at most. The vector loop is among them though others could occupy the machine: what is
-    // computed in a task may need all of the others (a scan along the columns of a strip).
+    // Outermost loops first, three at most. The vector loop is among them though others could occupy the machine: what
+    // is computed in a task may need all of the others (a scan along the columns of a strip).
     int taken = 0;
     for (int loop : index.nest_order(step.stage, tiling.vector_loop)) {
         const auto i = static_cast<size_t>(loop);
@@ -339,6 +339,12 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
     return {keep(step)};
 }
 bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) {
+    if (decision.kind == DecisionKind::Parallel) {
+        return nest[decision.func].placement == Placement::Root;
+    }
+    if (decision.kind == DecisionKind::Inner || decision.kind == DecisionKind::Reduction) {
+        return nest[decision.func].is_computed();
+    }
     if (decision.kind != DecisionKind::At) {
         return true;
     }

@@ -1,8 +1,8 @@
 #include "targets/cpu/feature_table.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
+
+#include "targets/term_functions.hpp"
 
 namespace metol::cpu {
 
@@ -31,24 +31,8 @@ std::span<const FeatureColumn> quantity_columns() {
     return kColumns;
 }
 
-namespace {
-
-double ceil(double x) {
-    return std::ceil(x);
-}
-double m(double x) {
-    return std::max(x, 1.0);
-}
-double select(bool condition, double t, double f) {
-    return condition ? t : f;
-}
-double minimum(double a, double b) {
-    return std::min(a, b);
-}
-
-}  // namespace
-
 void evaluate_terms(int cores, std::span<const float> row, std::span<double> out) {
+    using namespace term_functions;
 #define METOL_FEATURE(name, unit, meaning) [[maybe_unused]] const double name = static_cast<double>(row[k_##name]);
 #include "targets/cpu/features.def"
 #undef METOL_FEATURE

@@ -1,44 +1,9 @@
-// What a Stage reads once everything inlined into it is looked through: boxes of bytes and kinds of load.
+// How many loads of which kind a tile of a Stage makes.
 #pragma once
 
-#include <vector>
-
-#include "schedule/regions.hpp"
+#include "schedule/reads.hpp"
 
 namespace metol::cpu {
-
-// A load of a Func that is in memory: Jacobian over the loops of the reading Stage, inlined Funcs multiplied in.
-struct EffectiveAccess {
-    int producer = -1;
-    double count = 1;                                     // distinct loads a point
-    std::vector<std::array<double, kMaxLoops>> jacobian;  // [dimensions of the producer]; NaN where unknown
-    std::vector<double> distinct;                         // [dimensions] different offsets
-    bool is_clamped = false;                              // through an inlined boundary condition
-};
-
-// One inlined Func and how often a point of the reading Stage evaluates it.
-struct InlinedUse {
-    int func;
-    double calls_per_point;
-};
-
-struct StageReads {
-    std::vector<EffectiveAccess> accesses;
-    std::vector<InlinedUse> inlined;
-};
-
-// An access as it stands in the definition.
-EffectiveAccess direct_access(const Access& access, int producer);
-
-StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage);
-
-struct ReadBox {
-    int producer;
-    Box box;
-};
-
-// The region of every producer in memory that `stage` reads while its loops cover `loops`.
-std::vector<ReadBox> read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage, const Box& loops);
 
 // Loads of one tile of the Stage, by kind; shared across the tile where a value is loaded by several of its points.
 struct TileLoads {

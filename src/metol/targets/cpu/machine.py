@@ -99,6 +99,11 @@ class CpuMachine:
         return max(self.integer_vector_bytes, self.float_vector_bytes)
 
     @property
+    def host_threads(self) -> int:
+        """Threads of the CPU that searches: those that it schedules for."""
+        return self.cores
+
+    @property
     def fingerprint(self) -> str:
         """16 hex digits over what the rates depend on: model, cores, caches, vectors and the version of Halide."""
         key = (

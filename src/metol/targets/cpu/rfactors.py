@@ -11,6 +11,7 @@ from math import ceil, prod
 from metol import _core
 from metol._core import Rfactor
 from metol.pipeline import PipelineDag
+from metol.targets.cpu.machine import CpuMachine
 
 __all__ = ["propose_rfactors"]
 
@@ -23,7 +24,7 @@ _ACCUMULATORS = (1, 4)
 
 
 def propose_rfactors(
-    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int], machine: _core.CpuParameters
+    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int], machine: CpuMachine
 ) -> tuple[Rfactor, ...]:
     """Return ways to compute some updates in two steps.
 
@@ -37,7 +38,7 @@ def propose_rfactors(
 
 
 def _of_update(
-    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage_id: int, machine: _core.CpuParameters
+    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage_id: int, machine: CpuMachine
 ) -> list[Rfactor]:
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
@@ -52,7 +53,7 @@ def _of_update(
     lanes = max(1, machine.vector_bytes // stage.narrowest_bytes)
     is_serial = not nest.is_parallel and machine.cores > 1
     is_scalar = nest.vector_width == 1 and not stage.has_data_dependent_write
-    plans = [(is_serial, 0)] if is_serial else []
+    plans: list[tuple[bool, int]] = [(True, 0)] if is_serial else []
     if is_scalar and extents[reductions[0]] >= 2 * lanes:
         plans += [(parallel, lanes * many) for parallel in sorted({False, is_serial}) for many in _ACCUMULATORS]
     names = {loop.name for loop in stage.loops}

@@ -1,0 +1,29 @@
+"""Which directives a loop nest becomes: the choice between the modules that know one target each."""
+
+from collections.abc import Sequence
+
+from metol import _core
+from metol.lower.cpu_directives import cpu_directives
+from metol.lower.directive import Directive
+from metol.lower.gpu_directives import gpu_directives
+from metol.pipeline import PipelineDag
+from metol.targets import Machine
+from metol.targets.gpu import GpuMachine
+
+__all__ = ["target_directives"]
+
+
+def target_directives(
+    machine: Machine, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, fixed_sizes: bool = False
+) -> tuple[Directive, ...]:
+    """Return the directives of a complete loop nest that was found for a machine.
+
+    Args:
+        machine: What the search went by.
+        dag: The pipeline.
+        schedules: One a Func, in the order of the DAG, none of them unscheduled.
+        fixed_sizes: Outputs always have their estimated size; kernels of a GPU make no use of that yet.
+    """
+    if isinstance(machine, GpuMachine):
+        return gpu_directives(dag, schedules)
+    return cpu_directives(dag, schedules, fixed_sizes=fixed_sizes)

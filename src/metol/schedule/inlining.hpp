@@ -1,0 +1,12 @@
+// Whether a Func may be inlined, and how often its values are evaluated where it is.
+#pragma once
+
+#include "schedule/regions.hpp"
+
+namespace metol {
+
+// Asked of `func`, which is inlined in `nest`: None where each of its values is evaluated at most `max_recompute` times
+// as often as when it is computed once (Adams et al. 2019, §3.2).
+Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, int64_t max_recompute);
+
+}  // namespace metol

@@ -1,0 +1,119 @@
+#include "schedule/reads.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace metol {
+
+EffectiveAccess direct_access(const Access& access, int producer) {
+    EffectiveAccess out;
+    out.producer = producer;
+    out.count = access.count;
+    for (size_t d = 0; d < access.jacobian.size(); d++) {
+        const JacobianRow& row = access.jacobian[d];
+        std::array<double, kMaxLoops> derivatives{};
+        for (size_t i = 0; i < row.numerator.size(); i++) {
+            derivatives[i] = row.is_known[i] ? static_cast<double>(row.numerator[i]) / row.denominator[i]
+                                             : std::numeric_limits<double>::quiet_NaN();
+        }
+        out.jacobian.push_back(derivatives);
+        out.distinct.push_back(access.distinct_offsets[d]);
+    }
+    return out;
+}
+
+namespace {
+
+// `outer` reads an inlined Func whose definition reads through `inner`: chain rule, and offsets that add up.
+EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
+    EffectiveAccess out;
+    out.producer = inner.producer;
+    double positions = 1;
+    for (size_t d = 0; d < inner.jacobian.size(); d++) {
+        std::array<double, kMaxLoops> derivatives{};
+        double distinct = inner.distinct[d];
+        for (size_t i = 0; i < inlined.loops.size(); i++) {
+            const double slope = inner.jacobian[d][i];
+            if (slope == 0) {
+                continue;
+            }
+            const auto dim = static_cast<size_t>(inlined.loops[i].pure_dim);
+            for (size_t k = 0; k < kMaxLoops; k++) {
+                derivatives[k] += outer.jacobian[dim][k] == 0 ? 0 : slope * outer.jacobian[dim][k];
+            }
+            distinct += outer.distinct[dim] - 1;
+        }
+        out.jacobian.push_back(derivatives);
+        out.distinct.push_back(distinct);
+        positions *= distinct;
+    }
+    out.count = std::max(1.0, std::min(outer.count * inner.count, positions));
+    return out;
+}
+
+void collect(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, double calls,
+             StageReads& reads) {
+    if (nest[access.producer].placement != Placement::Inline) {
+        reads.accesses.push_back(access);
+        return;
+    }
+    const double uses = calls * access.count;
+    const auto same = std::find_if(reads.inlined.begin(), reads.inlined.end(),
+                                   [&](const InlinedUse& use) { return use.func == access.producer; });
+    if (same == reads.inlined.end()) {
+        reads.inlined.push_back({access.producer, uses});
+    } else {
+        same->calls_per_point += uses;
+    }
+    const Stage& inlined = index.stage(index.func(access.producer).stages.front());
+    for (const Edge& edge : inlined.edges) {
+        for (const Access& inner : edge.accesses) {
+            EffectiveAccess combined = through(inlined, access, direct_access(inner, edge.producer));
+            combined.is_clamped = access.is_clamped || index.func(access.producer).is_boundary_condition;
+            collect(index, nest, combined, calls * access.count, reads);
+        }
+    }
+}
+
+}  // namespace
+
+StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    StageReads reads;
+    for (const Edge& edge : index.stage(stage_id).edges) {
+        for (const Access& access : edge.accesses) {
+            collect(index, nest, direct_access(access, edge.producer), 1, reads);
+        }
+    }
+    return reads;
+}
+
+std::vector<ReadBox> read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Box& loops) {
+    std::vector<ReadBox> pending;
+    std::vector<ReadBox> found;
+    const auto add = [&](int producer, const Box& box) {
+        auto& list = nest[producer].placement == Placement::Inline ? pending : found;
+        for (ReadBox& existing : list) {
+            if (existing.producer == producer) {
+                existing.box.include(box);
+                return;
+            }
+        }
+        list.push_back({producer, box});
+    };
+    for (const Edge& edge : index.stage(stage_id).edges) {
+        add(edge.producer, read_box(edge, loops));
+    }
+    while (!pending.empty()) {
+        // Ids are topological: the largest pending one has no consumer left that could enlarge its box.
+        const auto next = std::max_element(pending.begin(), pending.end(),
+                                           [](const ReadBox& a, const ReadBox& b) { return a.producer < b.producer; });
+        const ReadBox inlined = *next;
+        pending.erase(next);
+        for (const Edge& edge : index.stage(index.func(inlined.producer).stages.front()).edges) {
+            add(edge.producer, read_box(edge, inlined.box));
+        }
+    }
+    return found;
+}
+
+}  // namespace metol

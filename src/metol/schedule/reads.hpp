@@ -1,0 +1,43 @@
+// What a Stage reads once everything inlined into it is looked through: Jacobians, and boxes of coordinates.
+#pragma once
+
+#include <vector>
+
+#include "schedule/regions.hpp"
+
+namespace metol {
+
+// A load of a Func that is in memory: Jacobian over the loops of the reading Stage, inlined Funcs multiplied in.
+struct EffectiveAccess {
+    int producer = -1;
+    double count = 1;                                     // distinct loads a point
+    std::vector<std::array<double, kMaxLoops>> jacobian;  // [dimensions of the producer]; NaN where unknown
+    std::vector<double> distinct;                         // [dimensions] different offsets
+    bool is_clamped = false;                              // through an inlined boundary condition
+};
+
+// What an Access says by itself, where nothing is inlined.
+EffectiveAccess direct_access(const Access& access, int producer);
+
+// One inlined Func and how often a point of the reading Stage evaluates it.
+struct InlinedUse {
+    int func;
+    double calls_per_point;
+};
+
+struct StageReads {
+    std::vector<EffectiveAccess> accesses;
+    std::vector<InlinedUse> inlined;
+};
+
+StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage);
+
+struct ReadBox {
+    int producer;
+    Box box;
+};
+
+// The region of every producer in memory that `stage` reads while its loops cover `loops`.
+std::vector<ReadBox> read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage, const Box& loops);
+
+}  // namespace metol

@@ -1,0 +1,45 @@
+// Python bindings of what a Space is told of a machine: one class a target.
+#include "targets/bindings.hpp"
+
+#include <pybind11/stl.h>
+
+#include "targets/cpu/cpu_parameters.hpp"
+#include "targets/gpu/gpu_parameters.hpp"
+
+namespace py = pybind11;
+
+void bind_targets(py::module_& m) {
+    py::class_<metol::MachineParameters>(m, "MachineParameters", "What the core needs to know of a machine.");
+    py::class_<metol::CpuParameters, metol::MachineParameters>(m, "CpuParameters",
+                                                               "What the core needs to know of a CPU.")
+        .def(py::init<>())
+#define METOL_FIELD(name) .def_readwrite(#name, &metol::CpuParameters::name)
+            METOL_FIELD(cores) METOL_FIELD(vector_bytes) METOL_FIELD(cache_line_bytes) METOL_FIELD(l1_bytes)
+                METOL_FIELD(l2_bytes) METOL_FIELD(l3_bytes) METOL_FIELD(seconds_per_byte_into_l1)
+                    METOL_FIELD(seconds_per_byte_into_l2) METOL_FIELD(seconds_per_byte_into_l3)
+                        METOL_FIELD(seconds_per_byte_into_l3_all_cores) METOL_FIELD(seconds_per_vector_load)
+                            METOL_FIELD(seconds_per_vector_store) METOL_FIELD(seconds_per_scalar_load)
+                                METOL_FIELD(seconds_per_gathered_element) METOL_FIELD(seconds_per_loop_iteration)
+                                    METOL_FIELD(seconds_per_outer_iteration) METOL_FIELD(seconds_per_production)
+                                        METOL_FIELD(seconds_per_parallel_launch) METOL_FIELD(seconds_per_task)
+                                            METOL_FIELD(seconds_per_allocation) METOL_FIELD(seconds_per_fault_byte)
+                                                METOL_FIELD(seconds_per_fault_byte_all_cores)
+                                                    METOL_FIELD(seconds_per_byte_to_memory)
+                                                        METOL_FIELD(seconds_per_byte_to_memory_all_cores)
+                                                            METOL_FIELD(seconds_per_segment)
+                                                                METOL_FIELD(fault_threshold_bytes)
+                                                                    METOL_FIELD(vector_registers)
+                                                                        METOL_FIELD(register_seconds)
+                                                                            METOL_FIELD(scalar_point_seconds);
+    py::class_<metol::GpuParameters, metol::MachineParameters>(m, "GpuParameters",
+                                                               "What the core needs to know of a GPU.")
+        .def(py::init<>())
+#undef METOL_FIELD
+#define METOL_FIELD(name) .def_readwrite(#name, &metol::GpuParameters::name)
+            METOL_FIELD(multiprocessors) METOL_FIELD(warp_threads) METOL_FIELD(sector_bytes)
+                METOL_FIELD(max_threads_per_block) METOL_FIELD(max_threads_per_multiprocessor)
+                    METOL_FIELD(max_blocks_per_multiprocessor) METOL_FIELD(warps_to_hide_latency)
+                        METOL_FIELD(seconds_per_launch) METOL_FIELD(seconds_per_sector) METOL_FIELD(seconds_per_l2_byte)
+                            METOL_FIELD(seconds_per_memory_byte) METOL_FIELD(point_seconds);
+#undef METOL_FIELD
+}

@@ -1,0 +1,19 @@
+#include "targets/gpu/analytical.hpp"
+
+#include <algorithm>
+
+#include "targets/gpu/feature_table.hpp"
+
+namespace metol::gpu {
+
+// The rates are those of a machine whose multiprocessors are all busy; the terms hold what keeps them from it.
+void analytical_coefficients(const GpuParameters& machine, int stage, std::span<double> out) {
+    std::fill(out.begin(), out.end(), 0.0);
+    out[t_compute] = out[t_inlined_compute] = machine.point_seconds[static_cast<size_t>(stage)];
+    out[t_sectors] = machine.seconds_per_sector;
+    out[t_l2_bytes] = machine.seconds_per_l2_byte;
+    out[t_memory_bytes] = machine.seconds_per_memory_byte;
+    out[t_launches] = machine.seconds_per_launch;
+}
+
+}  // namespace metol::gpu

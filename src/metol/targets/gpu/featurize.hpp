@@ -1,0 +1,19 @@
+// A loop nest to feature rows: how busy each kernel keeps the machine, and what it moves to and from memory.
+#pragma once
+
+#include <span>
+
+#include "schedule/loop_nest.hpp"
+#include "schedule/pipeline_index.hpp"
+#include "targets/gpu/gpu_parameters.hpp"
+
+namespace metol::gpu {
+
+// Fills the rows of the Stages of `group` and adds to those of what is inlined into them; `rows` is
+// [stages, features]. A Func that is not scheduled yet costs nothing to read.
+void featurize(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
+               std::span<const int32_t> group, std::span<float> rows);
+
+void add_inlined_row(std::span<const float> part, std::span<float> row);
+
+}  // namespace metol::gpu

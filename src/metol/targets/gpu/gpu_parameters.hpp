@@ -1,0 +1,30 @@
+// What the core needs to know of a GPU; targets/gpu/parameters.py fills this in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "targets/base.hpp"
+
+namespace metol {
+
+struct GpuParameters final : MachineParameters {
+    std::unique_ptr<const Target> make_target() const override;
+
+    int32_t multiprocessors = 64;
+    int32_t warp_threads = 32;  // threads that run in step, and whose accesses to memory are merged
+    int32_t sector_bytes = 32;  // the least that an access brings in
+    int32_t max_threads_per_block = 1024;
+    int32_t max_threads_per_multiprocessor = 1024;
+    int32_t max_blocks_per_multiprocessor = 16;
+    double warps_to_hide_latency = 16;  // that a multiprocessor must hold to be busy all the time
+    double seconds_per_launch = 0;
+    // With every multiprocessor busy:
+    double seconds_per_sector = 0;       // between threads and the first cache
+    double seconds_per_l2_byte = 0;      // into the first cache
+    double seconds_per_memory_byte = 0;  // from and to memory
+    std::vector<double> point_seconds;   // [Stages] arithmetic of a point
+};
+
+}  // namespace metol

@@ -1,0 +1,65 @@
+// The GPU target: a first, small space (targets/gpu/decisions.hpp), a small table of features, an analytical cost.
+#include "targets/gpu/analytical.hpp"
+#include "targets/gpu/decisions.hpp"
+#include "targets/gpu/feature_table.hpp"
+#include "targets/gpu/featurize.hpp"
+#include "targets/gpu/gpu_parameters.hpp"
+
+namespace metol {
+
+namespace {
+
+class GpuTarget final : public Target {
+  public:
+    explicit GpuTarget(GpuParameters parameters) : machine_(std::move(parameters)) {}
+
+    std::vector<DecisionStep> steps(const PipelineIndex& index) const override { return gpu::steps(index); }
+
+    std::vector<DecisionFamily> families(const PipelineIndex& index, const LoopNest& nest, const DecisionStep& step,
+                                         const SpaceOptions& options) const override {
+        return gpu::families(machine_, index, nest, step, options);
+    }
+
+    bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) const override {
+        return gpu::is_offered(index, nest, decision);
+    }
+
+    Pruned apply(const PipelineIndex& index, Pool& pool, const LoopNest& nest, const Decision& decision,
+                 LoopNest& child) const override {
+        return gpu::apply(machine_, index, pool, nest, decision, child);
+    }
+
+    std::span<const FeatureColumn> feature_columns() const override { return gpu::feature_columns(); }
+    std::span<const FeatureColumn> term_columns() const override { return gpu::term_columns(); }
+    std::span<const FeatureColumn> quantity_columns() const override { return gpu::quantity_columns(); }
+    std::vector<TermConstant> term_constants() const override { return {}; }
+
+    void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
+                   std::span<float> rows) const override {
+        gpu::featurize(machine_, index, nest, group, rows);
+    }
+
+    void add_inlined(std::span<const float> part, std::span<float> row) const override {
+        gpu::add_inlined_row(part, row);
+    }
+
+    // No column depends on several kernels.
+    void patch_whole_program(const PipelineIndex&, const LoopNest&, std::span<float>) const override {}
+
+    void terms(std::span<const float> row, std::span<double> out) const override { gpu::evaluate_terms(row, out); }
+
+    void analytical_coefficients(int stage, std::span<const float>, std::span<double> out) const override {
+        gpu::analytical_coefficients(machine_, stage, out);
+    }
+
+  private:
+    GpuParameters machine_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Target> GpuParameters::make_target() const {
+    return std::make_unique<GpuTarget>(*this);
+}
+
+}  // namespace metol

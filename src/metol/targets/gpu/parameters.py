@@ -1,0 +1,79 @@
+"""From the description of a GPU and a pipeline to the numbers that the C++ core reckons with."""
+
+from typing import Final
+
+from metol import _core
+from metol.pipeline import PipelineDag, op_classes
+from metol.targets.gpu.machine import GpuMachine
+
+__all__ = ["gpu_parameters"]
+
+# Lanes that one operation of a class takes for a cycle, by the throughput table of the CUDA C programming guide
+# (compute capability 7.5 and 8.0) for what is one instruction; by the length of the usual sequence for what is several.
+# Loads and stores are counted by the features; constants, loop variables and parameters stay in registers.
+_LANE_CYCLES: Final = {
+    "CastWiden": 1.0,
+    "CastNarrow": 1.0,
+    "CastIntFloat": 4.0,
+    "CastFloat": 4.0,
+    "AddInt": 1.0,
+    "AddFloat": 1.0,
+    "MulNarrow": 1.0,
+    "MulInt": 1.0,
+    "MulFloat": 0.5,  # half of them fuse with an addition
+    "DivConst": 4.0,
+    "DivInt": 20.0,
+    "DivFloat": 10.0,
+    "Mod": 20.0,
+    "MinMaxInt": 1.0,
+    "MinMaxFloat": 1.0,
+    "CompareInt": 1.0,
+    "CompareFloat": 1.0,
+    "Logic": 1.0,
+    "SelectInt": 1.0,
+    "SelectFloat": 1.0,
+    "Bitwise": 1.0,
+    "Shift": 1.0,
+    "FixedPoint": 2.0,
+    "Round": 1.0,
+    "Sqrt": 8.0,
+    "Transcendental": 16.0,
+    "ExternCall": 32.0,
+    "Address": 1.0,
+}
+# What every point costs besides: its place in the grid, and the address of its result.
+_POINT_LANE_CYCLES: Final = 4.0
+
+
+def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters:
+    """Fill in what the core needs to know to search for schedules of one pipeline on one GPU.
+
+    Args:
+        machine: Sizes and rates.
+        dag: The pipeline; one entry of `point_seconds` is made a Stage.
+
+    Returns:
+        The parameters, all in seconds, bytes and counts.
+    """
+    parameters = _core.GpuParameters()
+    parameters.multiprocessors = machine.multiprocessors
+    parameters.warp_threads = machine.warp_threads
+    parameters.sector_bytes = machine.sector_bytes
+    parameters.max_threads_per_block = machine.max_threads_per_block
+    parameters.max_threads_per_multiprocessor = machine.max_threads_per_multiprocessor
+    parameters.max_blocks_per_multiprocessor = machine.max_blocks_per_multiprocessor
+    parameters.warps_to_hide_latency = machine.warps_to_hide_latency
+    cycles_per_second = machine.multiprocessors * machine.clock_hz
+    parameters.seconds_per_launch = machine.launch_seconds
+    parameters.seconds_per_sector = machine.sector_bytes / (machine.l1_bytes_per_cycle * cycles_per_second)
+    parameters.seconds_per_l2_byte = 1 / machine.l2_bytes_per_second
+    parameters.seconds_per_memory_byte = 1 / machine.memory_bytes_per_second
+    lane_seconds = 1 / (machine.lanes * cycles_per_second)
+    parameters.point_seconds = [lane_seconds * _lane_cycles(stage) for stage in dag.stages]
+    return parameters
+
+
+def _lane_cycles(stage: _core.Stage) -> float:
+    """Cycles of one lane for the arithmetic of one point."""
+    counts = zip(op_classes(), stage.op_histogram, strict=True)
+    return _POINT_LANE_CYCLES + sum(count * _LANE_CYCLES.get(op.name, 0.0) for op, count in counts)

@@ -1,0 +1,80 @@
+"""Which target a Halide target string asks for: the choice of a machine, and the numbers the core is given of it.
+
+Enters: a Halide target. Leaves: a `Machine`, and the parameters from which the core makes its own target.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import halide as hl
+
+from metol import _core
+from metol.errors import UnsupportedTargetError
+from metol.pipeline import PipelineDag, Rfactor
+from metol.targets.cpu import CpuMachine, cpu_parameters
+from metol.targets.cpu import propose_rfactors as propose_for_cpu
+from metol.targets.gpu import GpuMachine, gpu_parameters
+
+__all__ = ["Machine", "choose_machine", "machine_parameters", "parse_target", "propose_rfactors"]
+
+Machine: TypeAlias = CpuMachine | GpuMachine
+"""A machine to schedule for. All have a `name` and `host_threads`."""
+
+
+def parse_target(target: str | hl.Target | None) -> Any:
+    """Return an hl.Target, that of this machine if None.
+
+    Raises:
+        UnsupportedTargetError: Halide does not know the target, or it is of a kind that has no place here.
+    """
+    try:
+        parsed: Any = hl.get_host_target() if target is None else hl.Target(str(target))
+    except (hl.HalideError, RuntimeError) as error:
+        raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {error}") from error
+    if parsed.has_gpu_feature() and not _is_known_gpu(parsed):
+        raise UnsupportedTargetError(
+            f"The target `{parsed.to_string()}` has a GPU that this version of Metol does not schedule for. "
+            "Use cuda or opencl, as in `host-opencl`, or leave the GPU feature out, as in `host`."
+        )
+    return parsed
+
+
+def choose_machine(target: hl.Target, machine: Machine | None = None, *, threads: int | None = None) -> Machine:
+    """Return the machine to schedule for.
+
+    Args:
+        target: What `parse_target` returned.
+        machine: What the user asked for; None for the calibrated description of this CPU or, as no GPU is asked what it
+            is, for an RTX 2080 Ti.
+        threads: Threads of the CPU to use; all of this process if None.
+
+    Raises:
+        UnsupportedTargetError: The machine is not of the kind that the target asks for.
+    """
+    text = str(target.to_string())
+    is_gpu = target.has_gpu_feature()
+    if machine is None:
+        return GpuMachine.preset("rtx-2080-ti", threads=threads) if is_gpu else CpuMachine.detect(text, threads=threads)
+    if isinstance(machine, GpuMachine) != is_gpu:
+        wanted = "GpuMachine" if is_gpu else "CpuMachine"
+        raise UnsupportedTargetError(
+            f"The target `{text}` needs a {wanted}, and `{machine.name}` is a {type(machine).__name__}. "
+            "Pass a machine that fits the target, or none."
+        )
+    return machine
+
+
+def machine_parameters(machine: Machine, dag: PipelineDag) -> _core.MachineParameters:
+    """Fill in what the core needs to know to search for schedules of one pipeline on one machine."""
+    return gpu_parameters(machine, dag) if isinstance(machine, GpuMachine) else cpu_parameters(machine, dag)
+
+
+def propose_rfactors(
+    machine: Machine, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
+) -> tuple[Rfactor, ...]:
+    """Return updates of these Stages that are worth computing in two steps on a machine; none on a GPU so far."""
+    return () if isinstance(machine, GpuMachine) else propose_for_cpu(dag, schedules, stages, machine)
+
+
+def _is_known_gpu(target: Any) -> bool:
+    return any(target.has_feature(feature) for feature in (hl.TargetFeature.CUDA, hl.TargetFeature.OpenCL))

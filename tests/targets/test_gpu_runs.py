@@ -1,0 +1,110 @@
+"""Schedules for GPUs, compiled and run: OpenCL on the CPU, and code for CUDA."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import halide as hl
+import pytest
+from small_pipelines import PIPELINES, ExactRuns, X, Y, chain, finish, gpu_space, image, schedule_with
+
+import metol
+from metol.lower import Call, gpu_directives
+from metol.options import SearchOptions
+
+QUICK = SearchOptions(strategy="greedy")
+KERNEL_CALLS = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("name", PIPELINES)
+def test_schedules_for_opencl_keep_the_result(name: str) -> None:
+    runs = ExactRuns(name, target="host-opencl")
+    runs.check(metol.autoschedule(PIPELINES[name](), target="host-opencl", options=QUICK).schedule)
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("name", ["chain", "convolution", "scan", "tuples", "in_place", "channels"])
+def test_random_loop_nests_keep_the_result(name: str) -> None:
+    dag, space = gpu_space(PIPELINES[name])
+    random = space.rollout(space.root(), [1])
+    schedule = schedule_with(PIPELINES[name], gpu_directives(dag, random.describe()))
+    ExactRuns(name, target="host-opencl").check(schedule)
+
+
+def five_dimensions() -> hl.Pipeline:
+    """More loops than a grid has dimensions, in the pure definition and in an update."""
+    names = [hl.Var(name) for name in "xyztu"]
+    x, y, z, t, u = names
+    source = image(*(6,) * 5)
+    turned, output = hl.Func("turned"), hl.Func("output")
+    turned[x, y, z, t, u] = source[x, y, z, t, u] * 2
+    turned[x, y, z, t, u] += source[u, y, z, t, x]
+    output[x, y, z, t, u] = turned[x, y, z, t, u] - turned[y, x, z, t, u]
+    return finish(output, sizes=(6,) * 5)
+
+
+def tall() -> hl.Pipeline:
+    """More rows than the second dimension of a grid holds blocks."""
+    source, output = image(4, 200_000, pixel=hl.UInt(8)), hl.Func("output")
+    output[X, Y] = source[X, Y] + hl.u8(1)
+    return finish(output, sizes=(4, 200_000))
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("build", [five_dimensions, tall])
+def test_loops_that_do_not_fit_a_grid_are_fused(build: Callable[[], hl.Pipeline]) -> None:
+    machine = metol.GpuMachine.preset("opencl-cpu")
+    result = metol.autoschedule(build(), target="host-opencl", machine=machine, options=QUICK, verify=True)
+    assert "estimated size" in result.verification
+    assert any(directive.call is Call.FUSE for directive in result.schedule.directives)
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+def test_results_reach_the_host_through_realize() -> None:
+    output = hl.Func("output")
+    output[X, Y] = X + 100 * Y
+    output.set_estimates([(0, 40), (0, 24)])
+    metol.autoschedule(output, target="host-opencl", options=QUICK)
+    buffer = hl.Buffer(hl.Int(32), [37, 13])
+    output.realize(buffer, hl.Target("host-opencl"))
+    buffer.copy_to_host()
+    assert all(buffer[x, y] == x + 100 * y for x in range(37) for y in range(13))
+
+
+@pytest.mark.parametrize("name", ["chain", "matmul", "histogram", "in_place", "no_dimension"])
+def test_every_stage_becomes_a_cuda_kernel(name: str, tmp_path: Path) -> None:
+    pipeline = PIPELINES[name]()
+    result = metol.autoschedule(pipeline, target="host-cuda", options=QUICK)
+    kernels = [directive for directive in result.schedule.directives if directive.call in KERNEL_CALLS]
+    at_root = {directive.func for directive in result.schedule.directives if directive.call is Call.COMPUTE_ROOT}
+    refs = [result.schedule.funcs[func] for func in at_root]
+    assert len(kernels) == sum(1 + len(ref.rvars) for ref in refs)
+    code = tmp_path / "kernels.ptx"
+    outputs = {hl.OutputFileType.device_code: str(code)}
+    pipeline.compile_to(outputs, pipeline.infer_arguments(), name, hl.Target("host-cuda"))
+    assert code.read_text(encoding="utf-8").count(".visible .entry") == len(kernels)
+
+
+def test_emitted_sources_make_the_same_calls() -> None:
+    result = metol.autoschedule(PIPELINES["histogram"](), target="host-cuda", options=QUICK)
+    assert ".gpu_single_thread()" in result.to_python()
+    assert ".gpu_blocks(" in result.to_cpp()
+    assert metol.Schedule.from_json(result.schedule.to_json()) == result.schedule
+
+
+def test_a_new_search_takes_the_kernels_off_again(capfd: pytest.CaptureFixture[str]) -> None:
+    pipeline, other = chain(), chain()
+    metol.autoschedule(pipeline, target="host-cuda", options=QUICK)
+    for each in (pipeline, other):
+        metol.autoschedule(each, options=QUICK, threads=2)
+    pictures = []
+    for each in (pipeline, other):
+        capfd.readouterr()
+        each.print_loop_nest()
+        pictures.append(capfd.readouterr().err)
+    assert pictures[0] == pictures[1]
+    assert "gpu" not in pictures[0]
