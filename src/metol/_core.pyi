@@ -296,6 +296,7 @@ class SpaceOptions:
     allow_sliding: bool
     allow_unroll: bool
     allow_storage: bool
+    allow_nested_parallel: bool
     def freeze(self, func: int, decisions: Sequence[Sequence[int]]) -> None: ...
 
 class CostModel:

@@ -154,6 +154,7 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_sliding", &metol::SpaceOptions::allow_sliding)
         .def_readwrite("allow_unroll", &metol::SpaceOptions::allow_unroll)
         .def_readwrite("allow_storage", &metol::SpaceOptions::allow_storage)
+        .def_readwrite("allow_nested_parallel", &metol::SpaceOptions::allow_nested_parallel)
         .def(
             "freeze",
             [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {

@@ -344,8 +344,7 @@ State Space::follow(State state, std::span<const Decision> decisions) {
         const DecisionStep& step = steps_[static_cast<size_t>(state->decisions_made)];
         const bool is_location = step.kind == DecisionStep::Kind::Location;
         const Placement placement = (*state)[step.func].placement;
-        const bool has_choice = is_location || placement == Placement::Root ||
-                                (placement == Placement::At && step.kind != DecisionStep::Kind::Parallel);
+        const bool has_choice = is_location || placement == Placement::Root || placement == Placement::At;
         Decision keep;
         keep.func = step.func;
         keep.stage = step.stage;

@@ -19,6 +19,7 @@ struct SpaceOptions {
     bool allow_sliding = true;
     bool allow_unroll = true;
     bool allow_storage = true;                  // false: storage stays where Halide puts it
+    bool allow_nested_parallel = true;          // false: only Stages at root are parallel
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
 };
 

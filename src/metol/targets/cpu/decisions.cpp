@@ -243,6 +243,9 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
     }
     const Stage& stage = index.stage(decision.stage);
     const bool is_root = schedule.placement == Placement::Root;
+    if (decision.kind == DecisionKind::Parallel && !can_be_parallel(index, child, schedule)) {
+        return Pruned::InvalidDecision;
+    }
     const bool is_inside = decision.vector_loop < static_cast<int>(stage.loops.size()) && decision.vector_width >= 1;
     if (!is_inside ||
         (decision.vector_loop >= 0 && stage.loops[static_cast<size_t>(decision.vector_loop)].is_reduction)) {
@@ -275,12 +278,12 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
     } else {
         tiling.tasks = decision.trips;
     }
-    schedule.stages[position] = make_nest(stage, loops, tiling, is_root);
+    schedule.stages[position] = make_nest(stage, loops, tiling, is_root || loops_that_turn(tiling.tasks) > 0);
     if (decision.kind == DecisionKind::Parallel) {
         int64_t tasks = 1;
         int64_t possible = 1;
         for (size_t i = 0; i < stage.loops.size(); i++) {
-            tasks *= schedule.stages[position].levels.front()[i];
+            tasks *= schedule.stages[position].is_parallel ? schedule.stages[position].levels.front()[i] : 1;
             possible *=
                 stage.loops[i].is_reduction ? 1 : divide_up(loops[static_cast<int>(i)].extent(), tiling.tile[i]);
         }
