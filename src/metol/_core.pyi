@@ -336,6 +336,7 @@ class SpaceOptions:
     allow_reductions: bool
     allow_vector_widths: bool
     allow_storage: bool
+    allow_nested_parallel: bool
     def freeze(self, func: int, decisions: Sequence[Sequence[int]]) -> None: ...
 
 class CostModel:

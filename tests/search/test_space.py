@@ -150,7 +150,7 @@ def test_identity_hashes_tell_loop_nests_apart(space: _core.Space) -> None:
                 (
                     str(s.placement),
                     [(site.stage, site.level) for site in (s.compute, s.store)],
-                    (s.slide_dim, s.innermost_dim),
+                    (s.slide_dim, s.innermost_dim, s.storage.name),
                     [(n.levels, n.vector_loop, n.vector_width, n.is_parallel) for n in s.stages],
                 )
                 for s in leaf.describe()

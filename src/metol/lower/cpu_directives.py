@@ -30,7 +30,7 @@ def cpu_directives(
         fixed_sizes: Outputs have the estimated size: they need no guards, and Halide refuses others at run time.
     """
     nests = {
-        stage: _StageLoops(dag, stage, schedule.stages[position], schedule.placement == _core.Placement.ROOT)
+        stage: _StageLoops(dag, stage, schedule.stages[position])
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
@@ -86,8 +86,10 @@ def _task_body(
     """The body of the parallel loop around a Func computed inside others, or the root."""
     while schedule.placement == _core.Placement.AT:
         host = nests[schedule.compute.stage]
+        if host.nest.is_parallel:
+            return Site(host.stage.func, host.stage.index, host.body(0))
         schedule = schedules[host.stage.func]
-    return Site(host.stage.func, host.stage.index, host.body(0) if host.nest.is_parallel else None)
+    return Site(schedule.func, 0, None)
 
 
 def _fixed_bounds(index: int, output: _core.Func) -> list[Directive]:
@@ -108,10 +110,9 @@ class _Piece:
 class _StageLoops:
     """The loops of one Stage: how each is split, in which order they nest, which are parallel, vectors, unrolled."""
 
-    def __init__(self, dag: PipelineDag, stage_id: int, nest: _core.StageNest, is_root: bool) -> None:
+    def __init__(self, dag: PipelineDag, stage_id: int, nest: _core.StageNest) -> None:
         self.stage = dag.stages[stage_id]
         self.nest = nest
-        self.is_root = is_root
         self.levels = [list(level) for level in nest.levels]
         self.tile_level = len(self.levels) - 1
         self.pieces = [self._pieces_of(loop) for loop in range(len(self.stage.loops))]
@@ -163,7 +164,7 @@ class _StageLoops:
         return [piece for loop in order for piece in self.pieces[loop] if piece.level == level]
 
     def _parallel(self) -> list[_Piece]:
-        return self._at_level(0) if self.nest.is_parallel and self.is_root else []
+        return self._at_level(0) if self.nest.is_parallel else []
 
     def _fused_name(self) -> Loop | None:
         parallel = self._parallel()

@@ -136,6 +136,7 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_reductions", &metol::SpaceOptions::allow_reductions)
         .def_readwrite("allow_vector_widths", &metol::SpaceOptions::allow_vector_widths)
         .def_readwrite("allow_storage", &metol::SpaceOptions::allow_storage)
+        .def_readwrite("allow_nested_parallel", &metol::SpaceOptions::allow_nested_parallel)
         .def(
             "freeze",
             [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {

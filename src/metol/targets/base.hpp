@@ -22,6 +22,7 @@ struct SpaceOptions {
     bool allow_reductions = true;               // false: reduction loops stay whole, inside the serial loops
     bool allow_vector_widths = true;            // false: native for the narrowest type
     bool allow_storage = true;                  // false: storage stays where Halide puts it
+    bool allow_nested_parallel = true;          // false: only Stages at root are parallel
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
 };
 

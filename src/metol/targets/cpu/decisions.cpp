@@ -282,6 +282,9 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
     }
     const Stage& stage = index.stage(decision.stage);
     const bool is_root = schedule.placement == Placement::Root;
+    if (decision.kind == DecisionKind::Parallel && !can_be_parallel(index, child, schedule)) {
+        return Pruned::InvalidDecision;
+    }
     Regions regions(index, child);
     const Box loops = regions.loops(decision.stage, schedule.compute);
     StageTiling tiling = tiling_of(stage, schedule.stages[position]);
@@ -297,9 +300,10 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
     if (decision.kind == DecisionKind::Inner) {
         tiling.tasks = is_root ? default_tasks(machine, index, decision.stage, loops, tiling) : unit_trips();
     }
-    schedule.stages[position] = make_nest(stage, loops, tiling, is_root);
+    schedule.stages[position] = make_nest(stage, loops, tiling, is_root || loops_that_turn(tiling.tasks) > 0);
     if (decision.kind == DecisionKind::Parallel) {
-        const Trips& made = schedule.stages[position].levels.front();
+        const StageNest& nest = schedule.stages[position];
+        const Trips made = nest.is_parallel ? nest.levels.front() : unit_trips();
         if (const Pruned reason = check_tasks(machine, stage, loops, tiling.tile, made); reason != Pruned::None) {
             return reason;
         }

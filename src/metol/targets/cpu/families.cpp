@@ -271,7 +271,8 @@ std::vector<DecisionFamily> parallel_families(const CpuParameters& machine, cons
             break;
         }
         const int32_t count = divide_up(loops[loop].extent(), tiling.tile[i]);
-        trips[i] = std::min(count, kMaxTasksPerCore * machine.cores);
+        const bool is_sliding = stage.loops[i].pure_dim == nest[step.func].slide_dim;
+        trips[i] = is_sliding ? 1 : std::min(count, kMaxTasksPerCore * machine.cores);
         taken++;
     }
     family.choices = tilings(trips, kParallelCap);
@@ -325,7 +326,8 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
             }
             break;
         case DecisionStep::Kind::Parallel:
-            if (schedule.placement == Placement::Root) {
+            if (can_be_parallel(index, nest, schedule) &&
+                (schedule.placement == Placement::Root || options.allow_nested_parallel)) {
                 return parallel_families(machine, index, nest, step);
             }
             break;
@@ -340,10 +342,13 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
 }
 bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) {
     if (decision.kind == DecisionKind::Parallel) {
-        return nest[decision.func].placement == Placement::Root;
+        return can_be_parallel(index, nest, nest[decision.func]);
     }
     if (decision.kind == DecisionKind::Inner || decision.kind == DecisionKind::Reduction) {
         return nest[decision.func].is_computed();
+    }
+    if (decision.kind == DecisionKind::Storage) {
+        return nest[decision.func].placement == Placement::At;
     }
     if (decision.kind != DecisionKind::At) {
         return true;

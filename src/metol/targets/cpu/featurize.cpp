@@ -4,6 +4,7 @@
 
 #include "schedule/tilings.hpp"
 #include "targets/cpu/group_featurizer.hpp"
+#include "targets/cpu/nest_queries.hpp"
 
 namespace metol::cpu {
 
@@ -25,15 +26,17 @@ void GroupFeaturizer::run() {
 }
 
 Site GroupFeaturizer::task_site(const StageContext& context) const {
+    Site outermost;
     for (const Site& site : context.chain) {
         if (!site.is_root() && site.loops == Site::kAllLoops && site.level == 0) {
-            const int func = index_.stage(site.stage).func;
-            if (nest_[func].placement == Placement::Root) {
+            if (is_parallel_level(index_, nest_, site)) {
                 return site;
             }
+            const int func = index_.stage(site.stage).func;
+            outermost = nest_[func].placement == Placement::Root ? site : outermost;
         }
     }
-    return Site{};
+    return outermost;
 }
 
 void GroupFeaturizer::count_events(const StageContext& context, float* out) {
@@ -60,12 +63,12 @@ void GroupFeaturizer::count_events(const StageContext& context, float* out) {
         }
     }
     if (schedule.placement == Placement::At) {
-        const Site site = task_site(context);
-        const int host = site.is_root() ? -1 : index_.stage(site.stage).func;
-        const auto& stages = host < 0 ? index_.func(stage.func).stages : index_.func(host).stages;
-        const auto position = std::find(stages.begin(), stages.end(), site.stage) - stages.begin();
-        const bool is_parallel = host >= 0 && nest_[host].stages[static_cast<size_t>(position)].is_parallel;
-        outer_tasks = is_parallel ? static_cast<double>(regions_.iterations(site)) : 1;
+        const Site site = parallel_body_around(index_, nest_, schedule);
+        if (!site.is_root()) {
+            const Site around = nest_[index_.stage(site.stage).func].compute;
+            outer_tasks =
+                static_cast<double>(regions_.iterations(site)) / static_cast<double>(regions_.iterations(around));
+        }
     }
     const int width = context.nest.vector_width;
     const double vectors = productions * tiles * context.tile_points / width;

@@ -53,6 +53,23 @@ const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Si
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
     return site.level == 0 && nest_of(index, nest, site.stage).is_parallel;
 }
+
+Site parallel_body_around(const PipelineIndex& index, const LoopNest& nest, const FuncSchedule& schedule) {
+    const FuncSchedule* inner = &schedule;
+    while (inner->placement == Placement::At) {
+        const int stage = inner->compute.stage;
+        if (nest_of(index, nest, stage).is_parallel) {
+            return {static_cast<int16_t>(stage), 0, Site::kAllLoops};
+        }
+        inner = &nest[index.stage(stage).func];
+    }
+    return Site{};
+}
+
+bool can_be_parallel(const PipelineIndex& index, const LoopNest& nest, const FuncSchedule& schedule) {
+    return schedule.is_computed() && parallel_body_around(index, nest, schedule).is_root();
+}
+
 std::vector<Site> common_sites(const PipelineIndex& index, const LoopNest& nest, int func) {
     std::vector<int> readers;
     collect_readers(index, nest, func, readers);

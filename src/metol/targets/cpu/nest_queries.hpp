@@ -20,6 +20,12 @@ const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Si
 
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site);
 
+// The innermost parallel level around a Func computed inside another; the root where there is none.
+Site parallel_body_around(const PipelineIndex& index, const LoopNest& nest, const FuncSchedule& schedule);
+
+// May the Stages of a Func be parallel: at root, or inside another where nothing around them is (ProTuner, §7)?
+bool can_be_parallel(const PipelineIndex& index, const LoopNest& nest, const FuncSchedule& schedule);
+
 // The bodies of levels that enclose every use of `func`, outermost first; the root is not among them.
 std::vector<Site> common_sites(const PipelineIndex& index, const LoopNest& nest, int func);
 

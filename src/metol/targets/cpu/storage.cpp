@@ -50,22 +50,11 @@ bool has_constant_size(const PipelineIndex& index, const LoopNest& nest, Regions
 }
 
 bool can_hoist(const PipelineIndex& index, const LoopNest& nest, int func) {
-    return nest[func].placement == Placement::At && nest[func].store != outermost_storage(index, nest, func);
+    // No further out than the body of a parallel loop: tasks would share it.
+    return nest[func].placement == Placement::At && nest[func].store != parallel_body_around(index, nest, nest[func]);
 }
 
 }  // namespace
-
-Site outermost_storage(const PipelineIndex& index, const LoopNest& nest, int func) {
-    int stage = -1;
-    while (nest[func].placement == Placement::At) {
-        stage = nest[func].compute.stage;
-        func = index.stage(stage).func;
-    }
-    if (stage < 0 || !nest_of(index, nest, stage).is_parallel) {
-        return Site{};
-    }
-    return {static_cast<int16_t>(stage), 0, Site::kAllLoops};
-}
 
 double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
     const FuncSchedule& schedule = nest[func];
@@ -76,7 +65,7 @@ double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& 
 double allocation_count(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
     const FuncSchedule& schedule = nest[func];
     const bool is_hoisted = schedule.storage == Storage::Hoisted && can_hoist(index, nest, func);
-    const Site site = is_hoisted ? outermost_storage(index, nest, func) : schedule.store;
+    const Site site = is_hoisted ? parallel_body_around(index, nest, schedule) : schedule.store;
     return static_cast<double>(regions.iterations(site));
 }
 

@@ -12,9 +12,6 @@
 
 namespace metol::cpu {
 
-// The body of the parallel level around `func`, or the root: storage can be allocated no further out.
-Site outermost_storage(const PipelineIndex& index, const LoopNest& nest, int func);
-
 // Bytes behind a computed Func; a window that slides is folded to what is alive at once.
 double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
