@@ -4,7 +4,8 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 """
 
 from metol.search.beam import BeamSearch
+from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
 from metol.search.strategy import Budget, SearchResult, Strategy
 
-__all__ = ["BeamSearch", "Budget", "Refined", "SearchResult", "Strategy"]
+__all__ = ["BeamSearch", "Budget", "RandomSearch", "Refined", "SearchResult", "Strategy"]
