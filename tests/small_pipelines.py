@@ -144,6 +144,16 @@ def half_boundary() -> hl.Pipeline:
     return finish(output)
 
 
+def input_read_twice() -> hl.Pipeline:
+    """A Func that reads the input, and another one that does, which may be computed inside its loops."""
+    source = image(WIDTH + 2, HEIGHT + 2)
+    inner, outer, output = hl.Func("inner"), hl.Func("outer"), hl.Func("output")
+    inner[X, Y] = source[X, Y] - 3 * source[X + 1, Y]
+    outer[X, Y] = inner[X, Y] * inner[X, Y] + source[X, Y + 1]
+    output[X, Y] = outer[X, Y] - outer[X + 1, Y + 1]
+    return finish(output)
+
+
 def tuples() -> hl.Pipeline:
     source = image(WIDTH + 1, HEIGHT + 1)
     pair, output = hl.Func("pair"), hl.Func("output")
@@ -253,6 +263,7 @@ PIPELINES: dict[str, Callable[[], hl.Pipeline]] = {
         pyramid,
         boundary,
         half_boundary,
+        input_read_twice,
         tuples,
         tuple_output,
         two_outputs,

@@ -37,7 +37,7 @@ class TailRule:
         self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
         self.hosts = {s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT}
         readers = {stage.func for stage in dag.stages if stage.func not in self.inlined and self._reads_input(stage)}
-        self.encloses_reader = set(readers)
+        self.encloses_reader: set[int] = set()
         for reader in readers:
             while reader in self.hosts:
                 reader = self.hosts[reader]
@@ -68,8 +68,10 @@ class TailRule:
         if is_guarded:
             return Tail.GUARD_WITH_IF
         if self._reads_input(stage):
-            # Halide 21 compiles predicated loads of stride 2 to code that reads other elements.
-            can_predicate = is_only and is_tile and self.reads_densely(stage)
+            # Halide 21 compiles predicated loads of stride 2 to code that reads other elements, and rounds up the
+            # regions of what is computed inside a loop whose loads are predicated.
+            is_alone = stage.func not in self.encloses_reader
+            can_predicate = is_only and is_tile and is_alone and self.reads_densely(stage)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
         if stage.func in self.encloses_reader or is_sliding:
             return Tail.GUARD_WITH_IF
