@@ -186,6 +186,16 @@ def one_dimension() -> hl.Pipeline:
     return finish(output, sizes=(390,))
 
 
+def sums_output() -> hl.Pipeline:
+    """An output of one dimension that has an update."""
+    source = image(390, 5)
+    r = hl.RDom([(0, 5)], "r")
+    output = hl.Func("output")
+    output[X] = X
+    output[X] += source[X, r.x]
+    return finish(output, sizes=(390,))
+
+
 def no_dimension() -> hl.Pipeline:
     source = image(300)
     r = hl.RDom([(0, 300)], "r")
@@ -268,6 +278,7 @@ PIPELINES: dict[str, Callable[[], hl.Pipeline]] = {
         tuple_output,
         two_outputs,
         one_dimension,
+        sums_output,
         no_dimension,
         transpose,
         look_up,
@@ -309,9 +320,12 @@ def schedule_of(build: Callable[[], hl.Pipeline], dag: PipelineDag, state: _core
 
 def output_sizes(name: str) -> Iterator[Size]:
     """The estimated size, a single point, sizes around a vector, and an odd one; as far as the pipeline has them."""
-    full = {"one_dimension": (390,), "no_dimension": (), "transpose": (HEIGHT - 1, WIDTH - 1)}.get(
-        name, (WIDTH, HEIGHT)
-    )
+    full = {
+        "one_dimension": (390,),
+        "sums_output": (390,),
+        "no_dimension": (),
+        "transpose": (HEIGHT - 1, WIDTH - 1),
+    }.get(name, (WIDTH, HEIGHT))
     channel_count = {"convolution": (4,), "channels": (3,)}.get(name, ())
     yield (*full, *channel_count)
     if not full:

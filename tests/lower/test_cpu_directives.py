@@ -1,7 +1,7 @@
 """Random complete loop nests of small pipelines: their directives apply, compile, and change no result at any size."""
 
 import pytest
-from small_pipelines import PIPELINES, ExactRuns, blur, cpu_space, input_read_twice, pyramid, schedule_of
+from small_pipelines import PIPELINES, ExactRuns, blur, cpu_space, input_read_twice, pyramid, schedule_of, sums_output
 
 from metol.lower import Call, Tail
 
@@ -69,3 +69,17 @@ def test_no_loop_with_predicated_loads_encloses_what_reads_an_input() -> None:
     assert Tail.PREDICATE_LOADS in tails_where_inside[False]
     assert Tail.GUARD_WITH_IF in tails_where_inside[True]
     assert Tail.PREDICATE_LOADS not in tails_where_inside[True]
+
+
+def test_updates_of_outputs_of_one_dimension_have_no_vectors() -> None:
+    # Halide 21 loads them under a predicate as if the user's buffer were aligned to a vector.
+    dag, space = cpu_space(sums_output)
+    (output,) = dag.outputs
+    leaves = space.rollout(space.root().take([0] * 20), list(range(20)))
+    vectors = [
+        d.stage
+        for position in range(20)
+        for d in schedule_of(sums_output, dag, leaves.take([position])).directives
+        if d.func == output and d.call is Call.VECTORIZE
+    ]
+    assert set(vectors) == {0}

@@ -77,6 +77,15 @@ class TailRule:
             return Tail.GUARD_WITH_IF
         return Tail.ROUND_UP if is_tile else Tail.SHIFT_INWARDS
 
+    def can_vectorize(self, stage: _core.Stage) -> bool:
+        """May the Stage have vectors?
+
+        Where an update of an output of one dimension loads what it updates, Halide 21 takes the user's buffer for
+        aligned to the vector as soon as the load has a predicate, which the tail of every update brings along.
+        """
+        func = self.dag.funcs[stage.func]
+        return not (func.is_output and func.dimensions == 1 and stage.index > 0)
+
     def inner_split(self, stage: _core.Stage) -> Tail:
         """The tail of a split whose factor divides what it splits; updates accept nothing but a guard."""
         return Tail.GUARD_WITH_IF if stage.index > 0 else Tail.ROUND_UP
