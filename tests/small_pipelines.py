@@ -145,6 +145,16 @@ def half_boundary() -> hl.Pipeline:
     return finish(output)
 
 
+def input_read_twice() -> hl.Pipeline:
+    """A Func that reads the input, and another one that does, which may be computed inside its loops."""
+    source = image(WIDTH + 2, HEIGHT + 2)
+    inner, outer, output = hl.Func("inner"), hl.Func("outer"), hl.Func("output")
+    inner[X, Y] = source[X, Y] - 3 * source[X + 1, Y]
+    outer[X, Y] = inner[X, Y] * inner[X, Y] + source[X, Y + 1]
+    output[X, Y] = outer[X, Y] - outer[X + 1, Y + 1]
+    return finish(output)
+
+
 def tuples() -> hl.Pipeline:
     source = image(WIDTH + 1, HEIGHT + 1)
     pair, output = hl.Func("pair"), hl.Func("output")
@@ -174,6 +184,16 @@ def one_dimension() -> hl.Pipeline:
     smooth, output = hl.Func("smooth"), hl.Func("output")
     smooth[X] = source[X] + source[X + 1] + source[X + 2]
     output[X] = smooth[X] * smooth[X + 3]
+    return finish(output, sizes=(390,))
+
+
+def sums_output() -> hl.Pipeline:
+    """An output of one dimension that has an update."""
+    source = image(390, 5)
+    r = hl.RDom([(0, 5)], "r")
+    output = hl.Func("output")
+    output[X] = X
+    output[X] += source[X, r.x]
     return finish(output, sizes=(390,))
 
 
@@ -254,10 +274,12 @@ PIPELINES: dict[str, Callable[[], hl.Pipeline]] = {
         pyramid,
         boundary,
         half_boundary,
+        input_read_twice,
         tuples,
         tuple_output,
         two_outputs,
         one_dimension,
+        sums_output,
         no_dimension,
         transpose,
         look_up,
@@ -316,9 +338,12 @@ def schedule_with(build: Callable[[], hl.Pipeline], directives: tuple[Directive,
 
 def output_sizes(name: str) -> Iterator[Size]:
     """The estimated size, a single point, sizes around a vector, and an odd one; as far as the pipeline has them."""
-    full = {"one_dimension": (390,), "no_dimension": (), "transpose": (HEIGHT - 1, WIDTH - 1)}.get(
-        name, (WIDTH, HEIGHT)
-    )
+    full = {
+        "one_dimension": (390,),
+        "sums_output": (390,),
+        "no_dimension": (),
+        "transpose": (HEIGHT - 1, WIDTH - 1),
+    }.get(name, (WIDTH, HEIGHT))
     channel_count = {"convolution": (4,), "channels": (3,)}.get(name, ())
     yield (*full, *channel_count)
     if not full:

@@ -35,9 +35,10 @@ def relative(path: Path) -> str:
 
 
 def room_of(module: str) -> tuple[str, ...]:
-    """Return the package whose public names a module is part of: a target is a room of its own."""
+    """Return the package whose public names a module is part of: a target is a room of its own, and so are programs."""
     parts = tuple(module.split("."))
-    return parts[:3] if parts[1:2] == ("targets",) else parts[:2]
+    is_inner = parts[1:2] == ("targets",) or parts[1:3] == ("pipeline", "random_programs")
+    return parts[:3] if is_inner else parts[:2]
 
 
 def test_rooms_import_only_layers_below() -> None:

@@ -11,7 +11,7 @@ from metol.options import STRATEGIES, SearchOptions
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"strategy": "oracle"}, "no search strategy `oracle`; there are beam, greedy"),
+        ({"strategy": "oracle"}, "no search strategy `oracle`; there are beam, greedy, random"),
         ({"beam_width": 0}, "width of at least 1, not 0"),
         ({"passes": 0}, "at least 1 pass"),
         ({"dropout": 1.0}, "below 1"),

@@ -25,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_SOURCE_HELP = "app:NAME, FILE.py:FUNCTION, package.module:FUNCTION or FILE.hlpipe"
+_SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION, package.module:FUNCTION or FILE.hlpipe"
 
 _FILE_WIDTH = 200
 
@@ -74,7 +74,7 @@ def schedule(
     cpp: Annotated[Path | None, typer.Option(help="Write the schedule as a C++ header.")] = None,
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
     verify: Annotated[bool, typer.Option(help="Run it and compare with a plain schedule.")] = False,
-    strategy: Annotated[str, typer.Option(help="beam or greedy")] = "beam",
+    strategy: Annotated[str, typer.Option(help="beam, greedy or random")] = "beam",
     beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
     seed: Seed = 0,
     budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 15.0,
@@ -179,6 +179,42 @@ def _print_report(rows: Any) -> None:
         console.print(table.to_rich())
     for line in notes(rows):
         console.print(escape(line), soft_wrap=True)
+
+
+@app.command("verify-random")
+def verify_random(
+    count: Annotated[int, typer.Option(help="Programs.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first program; the others follow.")] = 0,
+    schedules: Annotated[str, typer.Option(help="searched, random or both")] = "searched",
+    samples: Annotated[int, typer.Option(help="Random schedules of each program.")] = 1,
+    most_funcs: Annotated[int, typer.Option(min=2, help="Where programs stop growing.")] = 30,
+    jobs: Annotated[int, typer.Option(min=1, help="Programs at a time.")] = 1,
+    threads: Threads = 2,
+    timeout: Annotated[float, typer.Option(help="Seconds for one schedule of one program.")] = 120,
+    json: Annotated[Path | None, typer.Option(help="Append each row to this file, and skip the rows in it.")] = None,
+) -> None:
+    """Schedule, compile, run and verify random programs."""
+    from metol.measure import RunOptions
+    from metol.verify_random import RandomRun, RecordFile, reproduction, summary
+
+    kinds = ("searched", "random") if schedules == "both" else (schedules,)
+    run = RandomRun(count, seed, kinds, samples, most_funcs)
+    file = None if json is None else RecordFile(json)
+    rows = list(run.known(file.load())) if file else []
+    options = RunOptions(threads=threads, timeout_seconds=timeout, timing=None)
+    console = Console(stderr=True)
+    try:
+        with console.status("starting") as status:
+            for row in run.verify(options, jobs=jobs, known=tuple(rows), save=file.append if file else lambda _: None):
+                rows.append(row)
+                status.update(escape(f"{row.app}: {len(rows)} of {run.row_count}"))
+                if not row.verified:
+                    _say(f"[red]{escape(f'{row.app}: {row.status.value}: {row.detail}')}[/red]")
+                    _say(escape(f"    {reproduction(row)}"))
+    finally:
+        Console(highlight=False, width=_FILE_WIDTH).print(summary(rows))
+    if not all(row.verified for row in rows):
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from metol.errors import SearchError
-from metol.search import BeamSearch, Refined, Strategy
+from metol.search import BeamSearch, RandomSearch, Refined, Strategy
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
-STRATEGIES = ("beam", "greedy")
+STRATEGIES = ("beam", "greedy", "random")
 """Names of the search strategies."""
 
 
@@ -23,6 +23,8 @@ class SearchOptions:
     """Coarse-to-fine passes."""
     dropout: float = 0.0
     """Chance that a state is passed over."""
+    samples: int = 1
+    """Loop nests that the strategy `random` draws."""
     seed: int = 0
     """Seed of whatever is random."""
     rfactor: bool = True
@@ -46,5 +48,8 @@ class SearchOptions:
         """Return the strategy that these options describe."""
         greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
         beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
+        if self.strategy == "random":
+            drawn = RandomSearch(self.samples, self.seed)
+            return Refined((drawn,)) if self.refine else drawn
         found: tuple[Strategy, ...] = (greedy,) if self.strategy == "greedy" else (greedy, beam)
         return Refined(found) if self.refine else found[-1]

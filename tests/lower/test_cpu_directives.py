@@ -1,7 +1,7 @@
 """Random complete loop nests of small pipelines: their directives apply, compile, and change no result at any size."""
 
 import pytest
-from small_pipelines import PIPELINES, ExactRuns, blur, cpu_space, pyramid, schedule_of
+from small_pipelines import PIPELINES, ExactRuns, blur, cpu_space, input_read_twice, pyramid, schedule_of, sums_output
 
 from metol.lower import Call, Tail
 
@@ -52,3 +52,34 @@ def test_loads_are_predicated_only_where_they_are_dense() -> None:
         vectors = {d.args[0] for d in calls if d.call is Call.VECTORIZE}
         tails = [d.args[-1] for d in calls if d.call is Call.SPLIT]
         assert not vectors or Tail.PREDICATE_LOADS not in tails
+
+
+def test_no_loop_with_predicated_loads_encloses_what_reads_an_input() -> None:
+    # The region of what is computed inside would be rounded up, and with it what is read of the input.
+    dag, space = cpu_space(input_read_twice)
+    inner, outer = (
+        next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == name) for name in ("inner", "outer")
+    )
+    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    tails_where_inside: dict[bool, set[Tail]] = {True: set(), False: set()}
+    for position in range(200):
+        directives = schedule_of(input_read_twice, dag, leaves.take([position])).directives
+        is_inside = any(d.func == inner and d.call is Call.COMPUTE_AT and d.args[0].func == outer for d in directives)
+        tails_where_inside[is_inside] |= {d.args[-1] for d in directives if d.func == outer and d.call is Call.SPLIT}
+    assert Tail.PREDICATE_LOADS in tails_where_inside[False]
+    assert Tail.GUARD_WITH_IF in tails_where_inside[True]
+    assert Tail.PREDICATE_LOADS not in tails_where_inside[True]
+
+
+def test_updates_of_outputs_of_one_dimension_have_no_vectors() -> None:
+    # Halide 21 loads them under a predicate as if the user's buffer were aligned to a vector.
+    dag, space = cpu_space(sums_output)
+    (output,) = dag.outputs
+    leaves = space.rollout(space.root().take([0] * 20), list(range(20)))
+    vectors = [
+        d.stage
+        for position in range(20)
+        for d in schedule_of(sums_output, dag, leaves.take([position])).directives
+        if d.func == output and d.call is Call.VECTORIZE
+    ]
+    assert set(vectors) == {0}

@@ -1,4 +1,4 @@
-"""Funcs that are parallel inside a serial loop of another: offered where nothing around them is, right at every size."""
+"""Funcs that are parallel inside a serial loop of another: offered where nothing around is, right at every size."""
 
 import halide as hl
 import numpy as np

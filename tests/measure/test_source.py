@@ -5,6 +5,7 @@ import pytest
 
 from metol.errors import MetolError, UnknownAppError
 from metol.measure import PipelineSource, SourceKind
+from metol.pipeline import extract
 
 
 def test_parse_reads_an_app_with_and_without_its_prefix() -> None:
@@ -16,6 +17,19 @@ def test_parse_reads_an_app_with_and_without_its_prefix() -> None:
 def test_parse_reads_a_module() -> None:
     source = PipelineSource.parse("package.module:function")
     assert source == PipelineSource(SourceKind.MODULE, "package.module", "function")
+
+
+def test_parse_reads_a_random_program() -> None:
+    source = PipelineSource.parse("random:17/most_funcs=4")
+    assert source == PipelineSource(SourceKind.RANDOM, "17/most_funcs=4")
+    assert str(source) == source.label == "random:17/most_funcs=4"
+    assert extract(source.build()).algorithm_hash == extract(PipelineSource.parse(str(source)).build()).algorithm_hash
+
+
+@pytest.mark.parametrize("text", ["random:", "random:x", "random:-1", "random:1/funcs=3", "random:1/most_funcs"])
+def test_parse_rejects_what_names_no_random_program(text: str) -> None:
+    with pytest.raises(MetolError, match="names no"):
+        PipelineSource.parse(text)
 
 
 def test_parse_makes_the_path_of_a_file_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

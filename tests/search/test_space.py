@@ -24,6 +24,7 @@ from small_pipelines import (
 
 from metol import _core
 from metol.pipeline import PipelineDag, extract
+from metol.pipeline.random_programs import random_program
 
 SAMPLE = ("blur", "pyramid", "convolution", "two_outputs", "histogram", "no_dimension")
 
@@ -343,3 +344,14 @@ def test_replay_of_a_damaged_path_is_an_error_or_a_state(make: MakeSpace, data: 
     except ValueError:
         return
     assert np.isfinite(space.cost(leaf, _core.CostModel())[0])
+
+
+@pytest.mark.parametrize("seed", [2, 15, 54])
+def test_the_cheapest_child_never_leads_to_a_state_without_children(seed: int) -> None:
+    # In program 54 what must be inlined comes on top of code that is as long as it may be.
+    space = make_space(extract(random_program(seed).pipeline))
+    state = space.root()
+    for _ in range(space.decision_count):
+        children, _ = space.expand(state)
+        assert len(children) > 0, space.pruned_counts()
+        state = children.take([int(np.argmin(space.cost(children, _core.CostModel())))])

@@ -8,12 +8,14 @@ from metol import _core
 from metol.errors import SearchError
 from metol.options import SearchOptions
 from metol.pipeline import extract
-from metol.search import BeamSearch, Budget, SearchResult, Strategy
+from metol.search import BeamSearch, Budget, RandomSearch, SearchResult, Strategy
 
 STRATEGIES: dict[str, Strategy] = {
     "beam": BeamSearch(width=8, passes=3),
     "greedy": BeamSearch(width=1),
     "beam with dropout": BeamSearch(width=8, passes=3, dropout=0.3, seed=7),
+    "random": RandomSearch(samples=50, seed=3),
+    "refined random": SearchOptions(strategy="random").make(),
     "refined beam": SearchOptions(beam_width=4, passes=2).make(),
     "refined greedy": SearchOptions(strategy="greedy").make(),
 }

@@ -218,7 +218,8 @@ class _StageLoops:
         for piece in self._at_level(self.tile_level):
             is_vector = self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1]
             if is_vector and self.nest.vector_width > 1:
-                calls.append((Call.VECTORIZE, (piece.loop,)))
+                if tails.can_vectorize(self.stage):
+                    calls.append((Call.VECTORIZE, (piece.loop,)))
             elif is_unrolled:
                 calls.append((Call.UNROLL, (piece.loop,)))
         if parallel:

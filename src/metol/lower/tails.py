@@ -38,7 +38,7 @@ class TailRule:
         self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
         self.hosts = {s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT}
         readers = {stage.func for stage in dag.stages if stage.func not in self.inlined and self._reads_input(stage)}
-        self.encloses_reader = set(readers)
+        self.encloses_reader: set[int] = set()
         for reader in readers:
             while reader in self.hosts:
                 reader = self.hosts[reader]
@@ -76,12 +76,23 @@ class TailRule:
         if is_guarded:
             return Tail.GUARD_WITH_IF
         if self._reads_input(stage):
-            # Halide 21 compiles predicated loads of stride 2 to code that reads other elements.
-            can_predicate = is_only and is_tile and self.reads_densely(stage)
+            # Halide 21 compiles predicated loads of stride 2 to code that reads other elements, and rounds up the
+            # regions of what is computed inside a loop whose loads are predicated.
+            is_alone = stage.func not in self.encloses_reader
+            can_predicate = is_only and is_tile and is_alone and self.reads_densely(stage)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
         if stage.func in self.encloses_reader or is_sliding:
             return Tail.GUARD_WITH_IF
         return Tail.ROUND_UP if is_tile else Tail.SHIFT_INWARDS
+
+    def can_vectorize(self, stage: _core.Stage) -> bool:
+        """May the Stage have vectors?
+
+        Where an update of an output of one dimension loads what it updates, Halide 21 takes the user's buffer for
+        aligned to the vector as soon as the load has a predicate, which the tail of every update brings along.
+        """
+        func = self.dag.funcs[stage.func]
+        return not (func.is_output and func.dimensions == 1 and stage.index > 0)
 
     def _fixed_split(self, stage: _core.Stage, extent: int, factor: int) -> Tail:
         """The tail of the first split of an output's loop whose extent is known."""

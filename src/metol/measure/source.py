@@ -1,6 +1,6 @@
 """Where a pipeline comes from, as a value that any process can turn into the pipeline again.
 
-In: text such as ``app:harris``, ``FILE.py:function``, ``package.module:function`` or ``FILE.hlpipe``.
+In: text such as ``app:harris``, ``random:17``, ``FILE.py:function``, ``package.module:function`` or ``FILE.hlpipe``.
 Out: a freshly built Halide Pipeline that carries no schedule. A child process never inherits a live pipeline:
 it runs the builder again, or reads the serialized file.
 """
@@ -23,6 +23,7 @@ class SourceKind(str, Enum):
     """How a source is turned into a pipeline."""
 
     APP = "app"
+    RANDOM = "random"
     FILE = "file"
     MODULE = "module"
     SERIALIZED = "serialized"
@@ -35,13 +36,16 @@ class PipelineSource:
     kind: SourceKind
     """How `location` is to be read."""
     location: str
-    """The name of the application, the path of the file (absolute), or the dotted name of the module."""
+    """The name of the application, the seed of the random program and its options, the path of the file (absolute), or
+    the dotted name of the module."""
     function: str = ""
     """The builder: a function without arguments that returns a Pipeline or a Func. Empty where none is needed."""
 
     @staticmethod
     def parse(text: str) -> "PipelineSource":
         """Read ``app:NAME`` (or just ``NAME``), ``FILE.py:FUNCTION``, ``package.module:FUNCTION`` or ``FILE.hlpipe``.
+
+        ``random:SEED`` and ``random:SEED/most_funcs=N`` name a random program.
 
         Raises:
             MetolError: the text is none of these, or names a file that does not exist.
@@ -51,6 +55,9 @@ class PipelineSource:
         place, _, name = text.rpartition(":")
         if place in ("", "app") and name:
             return PipelineSource(SourceKind.APP, name)
+        if place == "random":
+            _random_arguments(name)
+            return PipelineSource(SourceKind.RANDOM, name)
         if not place or not name.isidentifier():
             raise MetolError(
                 f"`{text}` names no pipeline; write app:NAME, FILE.py:FUNCTION, package.module:FUNCTION or FILE.hlpipe."
@@ -60,14 +67,14 @@ class PipelineSource:
         return PipelineSource(SourceKind.MODULE, place, name)
 
     def __str__(self) -> str:
-        if self.kind is SourceKind.APP:
-            return f"app:{self.location}"
+        if self.kind in (SourceKind.APP, SourceKind.RANDOM):
+            return f"{self.kind.value}:{self.location}"
         return f"{self.location}:{self.function}" if self.function else self.location
 
     @property
     def label(self) -> str:
         """A short name for a table: the application's own, or the file's name without its folders."""
-        if self.kind in (SourceKind.APP, SourceKind.MODULE):
+        if self.kind in (SourceKind.APP, SourceKind.RANDOM, SourceKind.MODULE):
             return self.location if self.kind is SourceKind.APP else str(self)
         name = Path(self.location).name
         return f"{name}:{self.function}" if self.function else name
@@ -85,6 +92,11 @@ class PipelineSource:
             from metol.measure.serialized import load_pipeline
 
             return load_pipeline(Path(self.location))
+        if self.kind is SourceKind.RANDOM:
+            from metol.pipeline.random_programs import random_program
+
+            seed, limits = _random_arguments(self.location)
+            return random_program(seed, **limits).pipeline
         built = load_app(self.location).build() if self.kind is SourceKind.APP else self._builder()()
         pipeline = hl.Pipeline(built) if isinstance(built, hl.Func) else built
         if not isinstance(pipeline, hl.Pipeline):
@@ -113,6 +125,19 @@ def load_app(name: str) -> Any:
         UnknownAppError: no application of that name.
     """
     return _import_module("metol_apps").get(name)
+
+
+def _random_arguments(text: str) -> tuple[int, dict[str, int]]:
+    """Read ``SEED`` or ``SEED/most_funcs=N`` as arguments of `random_program`.
+
+    Raises:
+        MetolError: the text is neither.
+    """
+    seed, *options = text.split("/")
+    limits = dict(option.partition("=")[::2] for option in options)
+    if not (seed.isdecimal() and set(limits) <= {"most_funcs"} and all(v.isdecimal() for v in limits.values())):
+        raise MetolError(f"`random:{text}` names no program; write random:SEED or random:SEED/most_funcs=N.")
+    return int(seed), {key: max(int(value), 2) for key, value in limits.items()}
 
 
 def _existing_file(text: str) -> str:

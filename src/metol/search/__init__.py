@@ -4,6 +4,7 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 """
 
 from metol.search.beam import BeamSearch
+from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
 from metol.search.rewriting import Form, Rewriting, search_forms
 from metol.search.strategy import Budget, SearchResult, Strategy
@@ -12,6 +13,7 @@ __all__ = [
     "BeamSearch",
     "Budget",
     "Form",
+    "RandomSearch",
     "Refined",
     "Rewriting",
     "SearchResult",

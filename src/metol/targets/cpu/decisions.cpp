@@ -161,7 +161,9 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
         schedule.placement = Placement::Inline;
         slot = pool.intern(schedule);
         const Pruned reason = check_inline(index, child, decision.func, kMaxRecompute);
-        return reason != Pruned::None ? reason : limit_code(machine, index, pool, child, decision.func);
+        const Pruned size = reason == Pruned::None ? limit_code(machine, index, pool, child, decision.func) : reason;
+        // What must be inlined has no other place: refused, it would leave the search without a way on.
+        return index.must_inline[static_cast<size_t>(decision.func)] ? reason : size;
     }
     schedule.placement = Placement::Root;
     if (decision.kind == DecisionKind::At) {

@@ -1,0 +1,183 @@
+"""Verify schedules of random programs: each is scheduled, compiled and run in child processes, and compared.
+
+In: how many programs, from which seed, and which schedules: those that a short search finds, or random legal ones. Out:
+a `Measurement` each, appended to a file as soon as it is known, so that an interrupted run goes on where it ended.
+"""
+
+import contextlib
+import json
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metol.errors import MetolError
+from metol.measure import LocalRunner, Measurement, PipelineSource, RunOptions, Scheduler, Status
+
+__all__ = ["RECORD_VERSION", "SCHEDULES", "RandomRun", "RecordFile", "reproduction", "summary"]
+
+RECORD_VERSION = 1
+"""Version of the lines that `RecordFile` writes."""
+
+SCHEDULES = ("searched", "random")
+"""What can be verified: the result of a search, or any legal loop nest."""
+
+# Enough for a search to make choices worth verifying, and short, for programs are many.
+_SEARCH_SECONDS = 3.0
+_BEAM_WIDTH = 4
+_PASSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RandomRun:
+    """What to verify."""
+
+    count: int
+    """Number of programs."""
+    seed: int = 0
+    """Seed of the first program; the others follow."""
+    schedules: tuple[str, ...] = ("searched",)
+    """Some of SCHEDULES."""
+    samples: int = 1
+    """Random schedules of each program."""
+    most_funcs: int = 30
+    """Where programs stop growing."""
+
+    def __post_init__(self) -> None:
+        """Raise MetolError on a number or a word that makes no sense."""
+        if self.count < 1 or self.samples < 1:
+            raise MetolError(
+                f"Verifying needs at least 1 program and 1 sample, not {self.count} of the one and {self.samples} of "
+                "the other."
+            )
+        for word in self.schedules:
+            if word not in SCHEDULES:
+                raise MetolError(f"There are no `{word}` schedules; there are {', '.join(SCHEDULES)}.")
+
+    def tasks(self) -> Iterator[tuple[PipelineSource, tuple[Scheduler, ...]]]:
+        """Yield each program and its schedulers."""
+        for seed in range(self.seed, self.seed + self.count):
+            yield PipelineSource.parse(f"random:{seed}/most_funcs={self.most_funcs}"), tuple(self._schedulers(seed))
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there will be."""
+        return self.count * (("searched" in self.schedules) + self.samples * ("random" in self.schedules))
+
+    def known(self, rows: Iterable[Measurement]) -> Iterator[Measurement]:
+        """Yield those rows of an earlier run that belong to this one."""
+        wanted = {(source.label, str(scheduler)) for source, schedulers in self.tasks() for scheduler in schedulers}
+        return (row for row in rows if (row.app, row.scheduler) in wanted)
+
+    def _schedulers(self, seed: int) -> Iterator[Scheduler]:
+        if "searched" in self.schedules:
+            options = (("beam_width", _BEAM_WIDTH), ("passes", _PASSES), ("budget_seconds", _SEARCH_SECONDS))
+            yield Scheduler("metol", options)
+        if "random" in self.schedules:
+            for sample in range(self.samples):
+                # Not the same choices in every program.
+                yield Scheduler("metol", (("strategy", "random"), ("refine", False), ("seed", 1000 * seed + sample)))
+
+    def verify(
+        self,
+        options: RunOptions,
+        *,
+        jobs: int = 1,
+        known: Iterable[Measurement] = (),
+        save: Callable[[Measurement], None] = lambda _: None,
+    ) -> Iterator[Measurement]:
+        """Verify everything that is not known yet, and yield each row when it is there.
+
+        Args:
+            options: how to run; nothing is timed.
+            jobs: programs at a time.
+            known: rows of an earlier run.
+            save: called with each new row, in this thread.
+        """
+        done = {(row.app, row.scheduler) for row in known}
+        with contextlib.ExitStack() as stack:
+            pool = ThreadPoolExecutor(jobs)
+            # After an interruption only what is under way is waited for.
+            stack.callback(pool.shutdown, cancel_futures=True)
+            futures = []
+            for source, schedulers in self.tasks():
+                missing = [s for s in schedulers if (source.label, str(s)) not in done]
+                if missing:
+                    futures.append(pool.submit(_verify, source, missing, options))
+            for future in as_completed(futures):
+                for row in future.result():
+                    save(row)
+                    yield row
+
+
+class RecordFile:
+    """Rows in a file, one JSON object a line, each written at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> tuple[Measurement, ...]:
+        """Read the rows; those of a missing file are none, and a last line cut short by a crash is left out.
+
+        Raises:
+            MetolError: the file holds something else.
+        """
+        if not self.path.exists():
+            return ()
+        text = self.path.read_text()
+        whole = text[: text.rfind("\n") + 1]
+        return tuple(self._row(line) for line in whole.splitlines())
+
+    def append(self, row: Measurement) -> None:
+        """Write a row at the end, on a line of its own even where the last one was cut short."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps({"version": RECORD_VERSION, **row.to_row()}) + "\n"
+        with self.path.open("a+b") as file:
+            if file.tell() > 0:
+                whole = self.path.read_bytes().rfind(b"\n") + 1
+                file.truncate(whole)
+            file.write(line.encode())
+
+    def _row(self, line: str) -> Measurement:
+        try:
+            content: dict[str, Any] = json.loads(line)
+            version = content.pop("version")
+        except (ValueError, KeyError, AttributeError):
+            raise MetolError(f"`{self.path}` is not a file of verified programs; name another with --json.") from None
+        if version != RECORD_VERSION:
+            raise MetolError(f"`{self.path}` has version {version}; this Metol reads version {RECORD_VERSION}.")
+        return Measurement.from_row(content)
+
+
+def reproduction(row: Measurement) -> str:
+    """Return the command that verifies the program of a row again, with the same schedule."""
+    return f"metol bench {row.app} --schedulers {row.scheduler} --rounds 1"
+
+
+def summary(rows: Sequence[Measurement]) -> Any:
+    """Return a table for a terminal: how many schedules of each kind were verified, and what became of the others."""
+    from rich.table import Table
+
+    table = Table("schedules", "programs", "verified", *(s.value for s in Status if s is not Status.OK), box=None)
+    table.add_column("schedule s")
+    table.add_column("compile s")
+    for kind in SCHEDULES:
+        chosen = [row for row in rows if ("strategy=random" in row.scheduler) == (kind == "random")]
+        if not chosen:
+            continue
+        counts = [str(sum(row.status is status for row in chosen)) for status in Status if status is not Status.OK]
+        seconds = (_median([r.schedule_seconds for r in chosen]), _median([r.compile_seconds for r in chosen]))
+        programs = len({row.app for row in chosen})
+        table.add_row(kind, str(programs), f"{sum(r.verified for r in chosen)} of {len(chosen)}", *counts, *seconds)
+    return table
+
+
+def _verify(source: PipelineSource, schedulers: Sequence[Scheduler], options: RunOptions) -> tuple[Measurement, ...]:
+    return LocalRunner(options).run(source, schedulers)
+
+
+def _median(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{statistics.median(known):.2f}" if known else "–"
