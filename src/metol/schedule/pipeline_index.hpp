@@ -31,7 +31,11 @@ struct PipelineIndex {
     int func_count() const { return static_cast<int>(dag->funcs.size()); }
     int stage_count() const { return static_cast<int>(dag->stages.size()); }
     // Loops of a Stage from outermost to innermost, as its levels nest them, with `vector_loop` innermost of the pure.
-    std::vector<int> nest_order(int stage, int vector_loop) const;
+    const std::vector<int>& nest_order(int stage, int vector_loop) const {
+        return nest_orders[static_cast<size_t>(stage)][static_cast<size_t>(vector_loop + 1)];
+    }
+
+    std::vector<std::vector<std::vector<int>>> nest_orders;  // [Stages][vector loop + 1]
 };
 
 }  // namespace metol
