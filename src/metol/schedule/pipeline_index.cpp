@@ -1,5 +1,7 @@
 #include "schedule/pipeline_index.hpp"
 
+#include <algorithm>
+
 #include "pipeline/bounds.hpp"
 
 namespace metol {
@@ -59,6 +61,13 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
     must_inline.resize(count);
     has_identity_computed.resize(count);
     minimum_points.resize(dag->stages.size());
+    for (const Func& func : dag->funcs) {
+        int64_t points = 1;
+        for (const Interval& interval : func.root_region) {
+            points *= std::max<int64_t>(0, interval.extent());
+        }
+        root_points.push_back(points);
+    }
     for (size_t s = 0; s < dag->stages.size(); s++) {
         const Stage& stage = dag->stages[s];
         for (size_t e = 0; e < stage.edges.size(); e++) {

@@ -25,6 +25,7 @@ struct PipelineIndex {
     std::vector<uint8_t> must_inline;              // [Funcs] a single load: computing it apart only copies
     std::vector<uint8_t> has_identity_computed;    // [Funcs] the region computed is the region required
     std::vector<int64_t> minimum_points;           // [Stages] points that must be computed once, at root
+    std::vector<int64_t> root_points;              // [Funcs] points of the region required at root
 
     const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
     const Stage& stage(int id) const { return dag->stages[static_cast<size_t>(id)]; }

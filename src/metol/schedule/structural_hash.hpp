@@ -12,6 +12,9 @@
 
 namespace metol {
 
+// The share of one Func, without the Func at root around it.
+uint64_t coarse_hash(const FuncSchedule& schedule, int depth);
+
 uint64_t structural_hash(const PipelineIndex& index, const LoopNest& nest, int depth);
 
 }  // namespace metol

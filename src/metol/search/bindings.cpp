@@ -6,6 +6,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <tuple>
+
 #include "search/space.hpp"
 #include "targets/cpu/cpu_target.hpp"
 
@@ -249,13 +251,23 @@ void bind_space(py::module_& m) {
             },
             py::arg("states"), "Every legal child for the next decision, and the parent of each, [children] int32.")
         .def(
-            "child_count", [](const Space& space, const States& state) { return space.child_count(only(state)); },
+            "child_count",
+            [](const Space& space, const States& state) {
+                const metol::LoopNest& nest = only(state);
+                const py::gil_scoped_release release;
+                return space.child_count(nest);
+            },
             py::arg("state"), "Candidates of the next decision of one state, legal or not.")
         .def(
             "child",
             [](const std::shared_ptr<Space>& space, const States& state, int64_t number) {
                 only(state);
-                auto [made, reason] = space->child(state.values.front(), number);
+                metol::State made;
+                metol::Pruned reason;
+                {
+                    const py::gil_scoped_release release;
+                    std::tie(made, reason) = space->child(state.values.front(), number);
+                }
                 return made ? py::object(py::cast(States{space, {made}}))
                             : py::object(py::str(metol::pruned_name(reason)));
             },
@@ -320,8 +332,13 @@ void bind_space(py::module_& m) {
             py::arg("stage"), py::arg("row"), "Seconds per unit of each term under the analytical model, [T] float64.")
         .def(
             "structural_hash",
-            [](const Space& space, const States& states, int depth) {
-                return to_array(space.structural_hash(states.values, depth));
+            [](Space& space, const States& states, int depth) {
+                std::vector<uint64_t> hashes;
+                {
+                    const py::gil_scoped_release release;
+                    hashes = space.structural_hash(states.values, depth);
+                }
+                return to_array(hashes);
             },
             py::arg("states"), py::arg("depth"), "Deliberately coarse hashes, [B] uint64.")
         .def(

@@ -99,24 +99,45 @@ std::vector<DecisionFamily> Space::families(const LoopNest& nest) const {
     return target_->families(*index_, nest, step, options_);
 }
 
-State Space::make_child(const State& state, const Decision& decision, Pruned& reason) {
-    auto nest = std::make_shared<LoopNest>();
-    reason = target_->apply(*index_, shared_->pool, *state, decision, *nest);
+std::shared_ptr<const PathNode> Space::path_through(const LoopNest& nest) {
+    return nest.decisions_made == 0 ? nullptr : std::make_shared<const PathNode>(nest.path, std::vector{nest.last});
+}
+
+Pruned Space::decide(const LoopNest& nest, const Decision& decision, LoopNest& child) {
+    const Pruned reason = target_->apply(*index_, shared_->pool, nest, decision, child);
     if (reason != Pruned::None) {
         pruned_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+    }
+    return reason;
+}
+
+State Space::make_child(const LoopNest& nest, const std::shared_ptr<const PathNode>& path, const Decision& decision,
+                        Pruned& reason) {
+    // Most candidates of some families are illegal: only what becomes a state is allocated.
+    thread_local LoopNest scratch;
+    reason = decide(nest, decision, scratch);
+    if (reason != Pruned::None) {
         return nullptr;
     }
-    nest->path = std::make_shared<const PathNode>(PathNode{state->path, decision});
-    return nest;
+    auto child = std::make_shared<LoopNest>(scratch);
+    child->path = path;
+    child->last = decision;
+    return child;
+}
+
+State Space::make_child(const State& state, const Decision& decision, Pruned& reason) {
+    return make_child(*state, path_through(*state), decision, reason);
 }
 
 Expansion Space::expand(std::span<const State> states) {
     std::vector<std::vector<State>> made(states.size());
     shared_->workers.run(states.size(), [&](size_t i) {
+        const auto path = path_through(*states[i]);
         for (const DecisionFamily& family : families(*states[i])) {
-            for (int64_t number = 0; number < family.count(); number++) {
+            const int64_t count = family.count();
+            for (int64_t number = 0; number < count; number++) {
                 Pruned reason = Pruned::None;
-                if (State made_child = make_child(states[i], family.decode(number), reason)) {
+                if (State made_child = make_child(*states[i], path, family.decode(number), reason)) {
                     made[i].push_back(std::move(made_child));
                 }
             }
@@ -228,46 +249,86 @@ double Space::cost_row(int stage, std::span<const float> row, const CostModelWei
     return seconds;
 }
 
-GroupCost Space::cost_group(const LoopNest& nest, const Group& group, const CostModelWeights& model) const {
-    const size_t columns = target_->feature_columns().size();
-    thread_local std::vector<float> rows;
-    rows.assign(static_cast<size_t>(index_->stage_count()) * columns, 0.0F);
-    target_->featurize(*index_, nest, group.funcs, rows);
-    GroupCost cost;
-    for (int stage = 0; stage < index_->stage_count(); stage++) {
-        const std::span<const float> row(rows.data() + static_cast<size_t>(stage) * columns, columns);
-        if (std::all_of(row.begin(), row.end(), [](float value) { return value == 0; })) {
-            continue;
-        }
-        if (nest[index_->stage(stage).func].placement == Placement::Inline) {
-            cost.inlined.push_back({stage, {row.begin(), row.end()}});
-        } else {
-            cost.seconds += cost_row(stage, row, model);
-        }
-    }
-    return cost;
-}
-
-double Space::cost_one(const LoopNest& nest, const CostModelWeights& model) {
-    GroupMemo& memo = shared_->memo(model.id);
-    std::vector<GroupCost::Inlined> inlined;
-    double total = 0;
-    for (const Group& group : groups_of(*index_, nest)) {
-        const GroupCost* cost = memo.find(group.key);
-        cost = cost ? cost : memo.store(group.key, cost_group(nest, group, model));
-        total += cost->seconds;
-        for (const GroupCost::Inlined& part : cost->inlined) {
-            const auto same = std::find_if(inlined.begin(), inlined.end(),
-                                           [&](const GroupCost::Inlined& other) { return other.stage == part.stage; });
-            if (same == inlined.end()) {
-                inlined.push_back(part);
-            } else {
-                target_->add_inlined(part.row, same->row);
+GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
+                            GroupMemo& memo) const {
+    const std::vector<int32_t> members = groups.members(*index_, group);
+    const uint64_t context = groups.context_of(nest, members);
+    std::vector<int32_t> stages;
+    std::vector<const GroupCost*> costs;
+    std::vector<int32_t> missing;
+    for (int32_t func : members) {
+        for (int32_t stage : index_->func(func).stages) {
+            const GroupCost* known = memo.find(groups.row_key(*index_, nest, stage, context));
+            stages.push_back(stage);
+            costs.push_back(known);
+            if (known == nullptr) {
+                missing.push_back(stage);
             }
         }
     }
-    for (const GroupCost::Inlined& part : inlined) {
-        total += cost_row(part.stage, part.row, model);
+    std::vector<StageRow> rows(missing.size());
+    target_->featurize(*index_, nest, members, missing, rows);
+    GroupCost total;
+    size_t next = 0;
+    for (size_t i = 0; i < stages.size(); i++) {
+        if (costs[i] == nullptr) {
+            StageRow& row = rows[next++];
+            const uint64_t key = groups.row_key(*index_, nest, stages[i], context);
+            GroupCost made{cost_row(stages[i], row.row, model), {}};
+            for (StageRow::Inlined& part : row.inlined) {
+                made.inlined.push_back(
+                    {part.stage, combine(key, static_cast<uint64_t>(part.stage)), std::move(part.row)});
+            }
+            costs[i] = memo.store(key, std::move(made));
+        }
+        total.seconds += costs[i]->seconds;
+        total.inlined.insert(total.inlined.end(), costs[i]->inlined.begin(), costs[i]->inlined.end());
+    }
+    return total;
+}
+
+double Space::cost_inlined(std::span<const GroupCost::Inlined* const> parts, const CostModelWeights& model,
+                           GroupMemo& memo) const {
+    uint64_t key = parts.size();
+    for (const GroupCost::Inlined* part : parts) {
+        key = combine(key, part->key);
+    }
+    if (const GroupCost* known = memo.find(key)) {
+        return known->seconds;
+    }
+    std::vector<float> row = parts.front()->row;
+    for (const GroupCost::Inlined* part : parts.subspan(1)) {
+        target_->add_inlined(part->row, row);
+    }
+    return memo.store(key, {cost_row(parts.front()->stage, row, model), {}})->seconds;
+}
+
+double Space::cost_one(const LoopNest& nest, const CostModelWeights& model) {
+    thread_local Groups groups;
+    thread_local std::vector<const GroupCost::Inlined*> inlined;
+    GroupMemo& memo = shared_->memo(model.id);
+    groups.find(*index_, nest);
+    inlined.clear();
+    double total = 0;
+    for (size_t group = 0; group < groups.count(); group++) {
+        const GroupCost* cost = memo.find(groups.key(group));
+        cost = cost ? cost : memo.store(groups.key(group), cost_group(nest, groups, group, model, memo));
+        total += cost->seconds;
+        for (const GroupCost::Inlined& part : cost->inlined) {
+            inlined.push_back(&part);
+        }
+    }
+    std::sort(inlined.begin(), inlined.end(), [](const GroupCost::Inlined* a, const GroupCost::Inlined* b) {
+        return a->stage != b->stage ? a->stage < b->stage : a->key < b->key;
+    });
+    const std::span<const GroupCost::Inlined* const> parts(inlined);
+    for (size_t begin = 0; begin < parts.size();) {
+        size_t end = begin + 1;
+        while (end < parts.size() && parts[end]->stage == parts[begin]->stage) {
+            end++;
+        }
+        total += cost_inlined(parts.subspan(begin, end - begin), model, memo);
+        begin = end;
     }
     return total;
 }
@@ -279,23 +340,38 @@ std::vector<double> Space::cost(std::span<const State> states, const CostModelWe
 }
 
 std::vector<float> Space::featurize(std::span<const State> states) {
-    const size_t size = static_cast<size_t>(index_->stage_count()) * target_->feature_columns().size();
+    const size_t columns = target_->feature_columns().size();
+    const size_t size = static_cast<size_t>(index_->stage_count()) * columns;
     std::vector<float> features(states.size() * size, 0.0F);
     shared_->workers.run(states.size(), [&](size_t i) {
-        const std::span<float> rows(features.data() + i * size, size);
-        for (const Group& group : groups_of(*index_, *states[i])) {
-            target_->featurize(*index_, *states[i], group.funcs, rows);
+        const std::span<float> all(features.data() + i * size, size);
+        const auto row_of = [&](int32_t stage) { return all.subspan(static_cast<size_t>(stage) * columns, columns); };
+        Groups groups;
+        groups.find(*index_, *states[i]);
+        for (size_t group = 0; group < groups.count(); group++) {
+            const std::vector<int32_t> members = groups.members(*index_, group);
+            std::vector<int32_t> stages;
+            for (int32_t func : members) {
+                stages.insert(stages.end(), index_->func(func).stages.begin(), index_->func(func).stages.end());
+            }
+            std::vector<StageRow> rows(stages.size());
+            target_->featurize(*index_, *states[i], members, stages, rows);
+            for (size_t s = 0; s < stages.size(); s++) {
+                std::copy(rows[s].row.begin(), rows[s].row.end(), row_of(stages[s]).begin());
+                for (const StageRow::Inlined& part : rows[s].inlined) {
+                    target_->add_inlined(part.row, row_of(part.stage));
+                }
+            }
         }
-        target_->patch_whole_program(*index_, *states[i], rows);
+        target_->patch_whole_program(*index_, *states[i], all);
     });
     return features;
 }
 
-std::vector<uint64_t> Space::structural_hash(std::span<const State> states, int depth) const {
+std::vector<uint64_t> Space::structural_hash(std::span<const State> states, int depth) {
     std::vector<uint64_t> hashes(states.size());
-    for (size_t i = 0; i < states.size(); i++) {
-        hashes[i] = metol::structural_hash(*index_, *states[i], depth);
-    }
+    shared_->workers.run(states.size(),
+                         [&](size_t i) { hashes[i] = metol::structural_hash(*index_, *states[i], depth); });
     return hashes;
 }
 
@@ -309,8 +385,11 @@ std::vector<uint64_t> Space::identity_hash(std::span<const State> states) const 
 
 std::vector<Decision> Space::path(const LoopNest& nest) const {
     std::vector<Decision> decisions;
+    if (nest.decisions_made > 0) {
+        decisions.push_back(nest.last);
+    }
     for (const PathNode* node = nest.path.get(); node != nullptr; node = node->previous.get()) {
-        decisions.push_back(node->decision);
+        decisions.insert(decisions.end(), node->decisions.rbegin(), node->decisions.rend());
     }
     std::reverse(decisions.begin(), decisions.end());
     return decisions;
@@ -338,28 +417,47 @@ Space::Replayed Space::replay(std::span<const Decision> decisions) {
     return result;
 }
 
-State Space::follow(State state, std::span<const Decision> decisions) {
+bool Space::follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made) {
+    const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
+    const bool is_location = step.kind == DecisionStep::Kind::Location;
+    const Placement placement = nest[step.func].placement;
+    const bool has_choice = is_location || placement == Placement::Root ||
+                            (placement == Placement::At && step.kind == DecisionStep::Kind::Inner);
+    Decision keep;
+    keep.func = step.func;
+    keep.stage = step.stage;
+    Decision decision = has_choice ? wanted : keep;
+    bool is_made = target_->is_offered(*index_, nest, wanted) && decide(nest, decision, scratch) == Pruned::None;
+    if (!is_made) {
+        keep.kind = is_location ? DecisionKind::Root : DecisionKind::Keep;
+        decision = keep;
+        is_made = decide(nest, decision, scratch) == Pruned::None;
+    }
+    if (is_made) {
+        std::swap(nest, scratch);
+        made.push_back(decision);
+    }
+    return is_made;
+}
+
+State Space::follow(const State& state, std::span<const Decision> decisions) {
+    if (decisions.empty()) {
+        return state;
+    }
+    // The states on the way are seen by nobody: two of them in turn are enough.
+    LoopNest nest = *state;
+    LoopNest scratch;
+    PathNode path{path_through(*state), {}};
+    path.decisions.reserve(decisions.size());
     for (const Decision& wanted : decisions) {
-        const DecisionStep& step = steps_[static_cast<size_t>(state->decisions_made)];
-        const bool is_location = step.kind == DecisionStep::Kind::Location;
-        const Placement placement = (*state)[step.func].placement;
-        const bool has_choice = is_location || placement == Placement::Root ||
-                                (placement == Placement::At && step.kind == DecisionStep::Kind::Inner);
-        Decision keep;
-        keep.func = step.func;
-        keep.stage = step.stage;
-        Pruned reason = Pruned::None;
-        const bool is_offered = target_->is_offered(*index_, *state, wanted);
-        State next = is_offered ? make_child(state, has_choice ? wanted : keep, reason) : nullptr;
-        if (!next && is_location) {
-            keep.kind = DecisionKind::Root;
-        }
-        state = next ? std::move(next) : make_child(state, keep, reason);
-        if (!state) {
+        if (!follow_one(wanted, nest, scratch, path.decisions)) {
             return nullptr;
         }
     }
-    return state;
+    nest.last = path.decisions.back();
+    path.decisions.pop_back();
+    nest.path = std::make_shared<const PathNode>(std::move(path));
+    return std::make_shared<const LoopNest>(std::move(nest));
 }
 
 std::vector<State> Space::neighbours(const State& state, size_t position) {
@@ -378,10 +476,11 @@ std::vector<State> Space::neighbours(const State& state, size_t position) {
         }
     }
     std::vector<State> made(alternatives.size());
+    const auto path_before = path_through(*before);
     shared_->workers.run(alternatives.size(), [&](size_t i) {
         Pruned reason = Pruned::None;
-        if (State changed = make_child(before, alternatives[i], reason)) {
-            made[i] = follow(std::move(changed), all.subspan(position + 1));
+        if (State changed = make_child(*before, path_before, alternatives[i], reason)) {
+            made[i] = follow(changed, all.subspan(position + 1));
         }
     });
     std::erase(made, nullptr);

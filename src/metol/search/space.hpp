@@ -54,7 +54,7 @@ class Space {
     // [states, stages, features]
     std::vector<float> featurize(std::span<const State> states);
 
-    std::vector<uint64_t> structural_hash(std::span<const State> states, int depth) const;
+    std::vector<uint64_t> structural_hash(std::span<const State> states, int depth);
     std::vector<uint64_t> identity_hash(std::span<const State> states) const;
 
     std::vector<Decision> path(const LoopNest& nest) const;
@@ -81,12 +81,21 @@ class Space {
     struct Shared;  // what restricted spaces share: pool, memo, workers
 
     std::vector<DecisionFamily> families(const LoopNest& nest) const;
+    // The decisions up to a state, where its children can share them.
+    static std::shared_ptr<const PathNode> path_through(const LoopNest& nest);
+    Pruned decide(const LoopNest& nest, const Decision& decision, LoopNest& child);
     State make_child(const State& state, const Decision& decision, Pruned& reason);
-    State follow(State state, std::span<const Decision> decisions);
+    State make_child(const LoopNest& nest, const std::shared_ptr<const PathNode>& path, const Decision& decision,
+                     Pruned& reason);
+    bool follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made);
+    State follow(const State& state, std::span<const Decision> decisions);
     State sample_one(const State& state, uint64_t& seed);
     double cost_one(const LoopNest& nest, const CostModelWeights& model);
     double cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const;
-    GroupCost cost_group(const LoopNest& nest, const Group& group, const CostModelWeights& model) const;
+    double cost_inlined(std::span<const GroupCost::Inlined* const> parts, const CostModelWeights& model,
+                        GroupMemo& memo) const;
+    GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
+                         GroupMemo& memo) const;
 
     std::shared_ptr<const PipelineIndex> index_;
     std::shared_ptr<const Target> target_;
