@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from metol.errors import SearchError
-from metol.search import BeamSearch, Refined, Strategy
+from metol.search import BeamSearch, Frozen, Refined, Sampled, Strategy
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
@@ -27,6 +27,10 @@ class SearchOptions:
     """Seed of whatever is random."""
     refine: bool = True
     """Whether coordinate descent follows the search; a beam then starts it from the greedy result, too."""
+    sampling: bool = False
+    """Whether only log2 of the candidates that are alike in structure are looked at (hierarchical sampling)."""
+    freezing: bool = False
+    """Whether all but log2 of the Funcs are settled beforehand, at root or inline, and only the costliest searched."""
     budget_seconds: float | None = 15.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 
@@ -42,4 +46,8 @@ class SearchOptions:
         greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
         beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
         found: tuple[Strategy, ...] = (greedy,) if self.strategy == "greedy" else (greedy, beam)
+        if self.sampling:
+            found = tuple(Sampled(strategy, seed=self.seed) for strategy in found)
+        if self.freezing:
+            found = tuple(Frozen(strategy) for strategy in found)
         return Refined(found) if self.refine else found[-1]

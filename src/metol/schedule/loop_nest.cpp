@@ -58,9 +58,7 @@ Pool::~Pool() = default;
 const FuncSchedule* Pool::intern(FuncSchedule schedule) {
     schedule.outline_hash = hash_outline(schedule);
     schedule.hash = hash_schedule(schedule);
-    for (int depth = 0; depth < kCoarseDepths; depth++) {
-        schedule.coarse_hashes[static_cast<size_t>(depth)] = coarse_hash(schedule, depth);
-    }
+    coarse_hashes(schedule, schedule.coarse_hashes);
     Shard& shard = (*shards_)[schedule.hash % kShards];
     const std::lock_guard lock(shard.mutex);
     const auto [first, last] = shard.by_hash.equal_range(schedule.hash);

@@ -16,14 +16,15 @@ int root_ancestor(const PipelineIndex& index, const LoopNest& nest, int func) {
     return func;
 }
 
-uint64_t hash_trips(const StageNest& nest, int levels, uint64_t hash) {
-    for (int level = 0; level < levels && level < static_cast<int>(nest.levels.size()); level++) {
-        const Trips& trips = nest.levels[static_cast<size_t>(level)];
-        for (size_t loop = 0; loop < kMaxLoops; loop++) {
-            if (trips[loop] != 1) {
-                const auto place = static_cast<uint64_t>(level) * kMaxLoops + loop;
-                const auto size = static_cast<uint64_t>(std::bit_width(static_cast<uint32_t>(trips[loop])));
-                hash = combine(hash, (place << 8) | size);
+// The sizes of one level of every Stage, to a power of two.
+uint64_t hash_level(const FuncSchedule& schedule, size_t level) {
+    uint64_t hash = level;
+    for (size_t s = 0; s < schedule.stages.size(); s++) {
+        const auto& levels = schedule.stages[s].levels;
+        for (size_t loop = 0; level < levels.size() && loop < kMaxLoops; loop++) {
+            if (const int32_t count = levels[level][loop]; count != 1) {
+                const auto size = static_cast<uint64_t>(std::bit_width(static_cast<uint32_t>(count)));
+                hash = mix(hash + ((s * kMaxLoops + loop) << 8) + size);
             }
         }
     }
@@ -32,32 +33,36 @@ uint64_t hash_trips(const StageNest& nest, int levels, uint64_t hash) {
 
 }  // namespace
 
-uint64_t coarse_hash(const FuncSchedule& schedule, int depth) {
+void coarse_hashes(const FuncSchedule& schedule, std::span<uint64_t> hashes) {
     uint64_t hash = combine(static_cast<uint64_t>(schedule.func), static_cast<uint64_t>(schedule.placement));
-    if (depth >= 1 && schedule.placement == Placement::At) {
-        hash = combine(hash, schedule.slide_dim >= 0 ? 1 : 0);
-    }
-    if (depth >= 2) {
-        hash = combine(hash, static_cast<uint64_t>(schedule.compute.stage + 1));
-        for (const StageNest& stage : schedule.stages) {
-            hash = combine(hash, static_cast<uint64_t>(stage.vector_loop + 1));
+    for (size_t depth = 0; depth < hashes.size(); depth++) {
+        if (depth == 1 && schedule.placement == Placement::At) {
+            hash = combine(hash, schedule.slide_dim >= 0 ? 1 : 0);
+        } else if (depth == 2) {
+            hash = mix(hash + static_cast<uint64_t>(schedule.compute.stage + 1));
+            for (const StageNest& stage : schedule.stages) {
+                hash = mix(hash + static_cast<uint64_t>(stage.vector_loop + 1));
+            }
+        } else if (depth == 3) {
+            hash = mix(hash + static_cast<uint64_t>(schedule.compute.level + 1));
+        } else if (depth > 3) {
+            hash = mix(hash + hash_level(schedule, depth - 4));
         }
+        hashes[depth] = hash;
     }
-    if (depth >= 3) {
-        hash = combine(hash, static_cast<uint64_t>(schedule.compute.level + 1));
-    }
-    for (const StageNest& stage : schedule.stages) {
-        hash = depth > 3 ? combine(hash_trips(stage, depth - 3, hash), 0) : hash;
-    }
-    return hash;
 }
 
 uint64_t structural_hash(const PipelineIndex& index, const LoopNest& nest, int depth) {
     // A sum, because it needs no order: the share of each Func holds the Func's number.
     uint64_t sum = static_cast<uint64_t>(depth);
+    std::vector<uint64_t> deep(depth < kCoarseDepths ? 0 : static_cast<size_t>(depth) + 1);
     for (const FuncSchedule* schedule : nest.funcs) {
-        sum += depth < kCoarseDepths ? schedule->coarse_hashes[static_cast<size_t>(std::max(0, depth))]
-                                     : coarse_hash(*schedule, depth);
+        if (deep.empty()) {
+            sum += schedule->coarse_hashes[static_cast<size_t>(std::max(0, depth))];
+        } else {
+            coarse_hashes(*schedule, deep);
+            sum += deep.back();
+        }
         if (depth >= 1 && schedule->placement == Placement::At) {
             const auto root = static_cast<uint64_t>(root_ancestor(index, nest, schedule->func));
             sum += mix((static_cast<uint64_t>(schedule->func) << 32) | root);

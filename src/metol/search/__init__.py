@@ -4,7 +4,9 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 """
 
 from metol.search.beam import BeamSearch
+from metol.search.frozen import Frozen
 from metol.search.refine import Refined
+from metol.search.sampled import Sampled
 from metol.search.strategy import Budget, SearchResult, Strategy
 
-__all__ = ["BeamSearch", "Budget", "Refined", "SearchResult", "Strategy"]
+__all__ = ["BeamSearch", "Budget", "Frozen", "Refined", "Sampled", "SearchResult", "Strategy"]

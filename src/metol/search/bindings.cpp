@@ -150,6 +150,8 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_split", &metol::SpaceOptions::allow_split)
         .def_readwrite("allow_sliding", &metol::SpaceOptions::allow_sliding)
         .def_readwrite("allow_unroll", &metol::SpaceOptions::allow_unroll)
+        .def_readwrite("sample_depth", &metol::SpaceOptions::sample_depth)
+        .def_readwrite("sample_seed", &metol::SpaceOptions::sample_seed)
         .def(
             "freeze",
             [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {
@@ -223,6 +225,8 @@ void bind_space(py::module_& m) {
                  return std::make_shared<Space>(std::move(dag), metol::make_cpu_target(machine), options, threads);
              }),
              py::arg("dag"), py::arg("machine"), py::arg("options"), py::arg("threads"))
+        .def_property_readonly(
+            "options", [](const Space& space) { return space.options(); }, "A copy of what the space was made with.")
         .def_property_readonly(
             "decision_count", [](const Space& space) { return space.steps().size(); },
             "Decisions of a complete loop nest.")
@@ -298,6 +302,18 @@ void bind_space(py::module_& m) {
                 return to_array(costs);
             },
             py::arg("states"), py::arg("model"), "Predicted seconds, [B] float64.")
+        .def(
+            "func_seconds",
+            [](Space& space, const States& state, const metol::CostModelWeights& model) {
+                only(state);
+                std::vector<double> seconds;
+                {
+                    const py::gil_scoped_release release;
+                    seconds = space.func_seconds(state.values.front(), model);
+                }
+                return to_array(seconds);
+            },
+            py::arg("state"), py::arg("model"), "What each Func adds to the cost of one state, [Funcs] float64.")
         .def(
             "featurize",
             [](Space& space, const States& states) {

@@ -86,17 +86,55 @@ uint64_t Groups::row_key(const PipelineIndex& index, const LoopNest& nest, int s
     return combine(context, combine(nest[index.stage(stage).func].hash, static_cast<uint64_t>(stage)));
 }
 
-const GroupCost* GroupMemo::find(uint64_t key) const {
-    const Shard& shard = shards_[key % kShards];
-    const std::lock_guard lock(shard.mutex);
-    const auto found = shard.costs.find(key);
-    return found == shard.costs.end() ? nullptr : &found->second;
+GroupMemo::Slot& GroupMemo::Shard::slot(uint64_t key) {
+    // The low bits chose the shard.
+    size_t i = (key / kShards) & (slots.size() - 1);
+    while (slots[i].key != 0 && slots[i].key != key) {
+        i = (i + 1) & (slots.size() - 1);
+    }
+    return slots[i];
 }
 
-const GroupCost* GroupMemo::store(uint64_t key, GroupCost cost) {
+void GroupMemo::Shard::grow() {
+    std::vector<Slot> old(2 * slots.size());
+    old.swap(slots);
+    for (const Slot& filled : old) {
+        if (filled.key != 0) {
+            slot(filled.key) = filled;
+        }
+    }
+}
+
+bool GroupMemo::find(uint64_t key, GroupCost& cost) const {
+    const Shard& shard = shards_[key % kShards];
+    const std::lock_guard lock(shard.mutex);
+    const Slot& slot = shard.slot(key);
+    cost = slot.cost;
+    return slot.key != 0;
+}
+
+GroupCost GroupMemo::store(uint64_t key, double seconds, std::vector<const InlinedRow*> inlined) {
     Shard& shard = shards_[key % kShards];
     const std::lock_guard lock(shard.mutex);
-    return &shard.costs.emplace(key, std::move(cost)).first->second;
+    if (2 * (shard.count + 1) > shard.slots.size()) {
+        shard.grow();
+    }
+    Slot& slot = shard.slot(key);
+    if (slot.key == 0) {
+        shard.count++;
+        slot.key = key;
+        slot.cost.seconds = seconds;
+        if (!inlined.empty()) {
+            slot.cost.inlined = &shard.lists.emplace_back(std::move(inlined));
+        }
+    }
+    return slot.cost;
+}
+
+const InlinedRow* GroupMemo::keep(InlinedRow row) {
+    Shard& shard = shards_[row.key % kShards];
+    const std::lock_guard lock(shard.mutex);
+    return &shard.rows.emplace_back(std::move(row));
 }
 
 }  // namespace metol

@@ -9,9 +9,8 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "schedule/loop_nest.hpp"
@@ -45,29 +44,46 @@ class Groups {
     std::vector<uint64_t> producers_;  // [Funcs] of one that is computed: all that it reads
 };
 
-// What one sub-nest or one row costs: the seconds of its own Stages, and the rows of what is inlined into it. Those are
-// kept apart, because several sub-nests can inline the same Func, and its row is the sum over them.
-struct GroupCost {
-    double seconds = 0;
-    struct Inlined {
-        int32_t stage;
-        uint64_t key;  // equal where the row is
-        std::vector<float> row;
-    };
-    std::vector<Inlined> inlined;
+// What a Stage, or a sub-nest, adds to the row of a Func that is inlined into it.
+struct InlinedRow {
+    int32_t stage;
+    uint64_t key;  // equal where the row is
+    std::vector<float> row;
 };
 
+// What one sub-nest or one row costs: the seconds of its own Stages, and the rows of what is inlined into it (null for
+// none). Those are kept apart, because several sub-nests can inline the same Func, and its row is the sum over them.
+struct GroupCost {
+    double seconds = 0;
+    const std::vector<const InlinedRow*>* inlined = nullptr;
+};
+
+// A hash table from key to cost, of which nothing is ever taken out: what it points to stays as long as it does. Keys
+// are hashes of many bits already. Open addressing, because a lookup that misses the caches once is what costs here.
 class GroupMemo {
   public:
-    // Null where the key is new. What is returned stays as long as the memo.
-    const GroupCost* find(uint64_t key) const;
-    const GroupCost* store(uint64_t key, GroupCost cost);
+    bool find(uint64_t key, GroupCost& cost) const;
+    GroupCost store(uint64_t key, double seconds, std::vector<const InlinedRow*> inlined);
+    // Keeps a row for as long as the memo.
+    const InlinedRow* keep(InlinedRow row);
 
   private:
     static constexpr size_t kShards = 32;
+    static constexpr size_t kFirstSlots = 64;
+    struct Slot {
+        uint64_t key = 0;  // 0: empty
+        GroupCost cost;
+    };
     struct Shard {
         mutable std::mutex mutex;
-        std::unordered_map<uint64_t, GroupCost> costs;  // never moves its values
+        std::vector<Slot> slots = std::vector<Slot>(kFirstSlots);
+        size_t count = 0;
+        std::deque<std::vector<const InlinedRow*>> lists;
+        std::deque<InlinedRow> rows;
+
+        Slot& slot(uint64_t key);
+        const Slot& slot(uint64_t key) const { return const_cast<Shard*>(this)->slot(key); }
+        void grow();
     };
     std::array<Shard, kShards> shards_;
 };

@@ -1,6 +1,8 @@
 #include "search/space.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <tuple>
 
 #include "schedule/hashing.hpp"
 #include "schedule/structural_hash.hpp"
@@ -80,23 +82,66 @@ State Space::root() const {
     return nest;
 }
 
+std::optional<Decision> Space::frozen_decision(const LoopNest& nest) const {
+    const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
+    const auto func = static_cast<size_t>(step.func);
+    if (func >= options_.frozen.size()) {
+        return std::nullopt;
+    }
+    // The n-th decision of a frozen Func is the n-th of its list.
+    size_t position = 0;
+    for (size_t i = static_cast<size_t>(nest.decisions_made); i > 0 && steps_[i - 1].func == step.func; i--) {
+        position++;
+    }
+    if (position >= options_.frozen[func].size()) {
+        return std::nullopt;
+    }
+    return options_.frozen[func][position];
+}
+
 std::vector<DecisionFamily> Space::families(const LoopNest& nest) const {
     if (is_complete(nest)) {
         return {};
     }
-    const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
-    const auto func = static_cast<size_t>(step.func);
-    if (func < options_.frozen.size() && !options_.frozen[func].empty()) {
-        // The n-th decision of a frozen Func is the n-th of its list.
-        size_t position = 0;
-        for (size_t i = static_cast<size_t>(nest.decisions_made); i > 0 && steps_[i - 1].func == step.func; i--) {
-            position++;
-        }
-        if (position < options_.frozen[func].size()) {
-            return {{options_.frozen[func][position], {}}};
+    if (const std::optional<Decision> frozen = frozen_decision(nest)) {
+        // What was frozen beside other decisions may not be legal beside these: then the Func is free.
+        LoopNest child;
+        if (target_->apply(*index_, shared_->pool, nest, *frozen, child) == Pruned::None) {
+            return {{*frozen, {}}};
         }
     }
-    return target_->families(*index_, nest, step, options_);
+    return target_->families(*index_, nest, steps_[static_cast<size_t>(nest.decisions_made)], options_);
+}
+
+void Space::keep_sample(std::vector<State>& children) const {
+    struct Ranked {
+        uint64_t bucket;
+        uint64_t rank;  // random, but the same for the same loop nest
+        size_t position;
+    };
+    std::vector<Ranked> ranked;
+    for (size_t i = 0; i < children.size(); i++) {
+        ranked.push_back({metol::structural_hash(*index_, *children[i], options_.sample_depth),
+                          combine(options_.sample_seed, metol::identity_hash(*children[i])), i});
+    }
+    std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+        return std::tie(a.bucket, a.rank, a.position) < std::tie(b.bucket, b.rank, b.position);
+    });
+    std::vector<uint8_t> is_kept(children.size(), 0);
+    for (size_t begin = 0; begin < ranked.size();) {
+        size_t end = begin + 1;
+        while (end < ranked.size() && ranked[end].bucket == ranked[begin].bucket) {
+            end++;
+        }
+        // log2 of a bucket of one is 0, but nothing stands for it then.
+        const size_t kept = std::max<size_t>(1, static_cast<size_t>(std::bit_width(end - begin)) - 1);
+        for (size_t i = begin; i < begin + kept; i++) {
+            is_kept[ranked[i].position] = 1;
+        }
+        begin = end;
+    }
+    size_t position = 0;
+    std::erase_if(children, [&](const State&) { return is_kept[position++] == 0; });
 }
 
 std::shared_ptr<const PathNode> Space::path_through(const LoopNest& nest) {
@@ -141,6 +186,9 @@ Expansion Space::expand(std::span<const State> states) {
                     made[i].push_back(std::move(made_child));
                 }
             }
+        }
+        if (options_.sample_depth >= 0) {
+            keep_sample(made[i]);
         }
     });
     Expansion expansion;
@@ -254,74 +302,79 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
     const std::vector<int32_t> members = groups.members(*index_, group);
     const uint64_t context = groups.context_of(nest, members);
     std::vector<int32_t> stages;
-    std::vector<const GroupCost*> costs;
+    std::vector<GroupCost> costs;
     std::vector<int32_t> missing;
+    std::vector<size_t> positions;  // of what is missing
     for (int32_t func : members) {
         for (int32_t stage : index_->func(func).stages) {
-            const GroupCost* known = memo.find(groups.row_key(*index_, nest, stage, context));
-            stages.push_back(stage);
-            costs.push_back(known);
-            if (known == nullptr) {
+            costs.emplace_back();
+            if (!memo.find(groups.row_key(*index_, nest, stage, context), costs.back())) {
                 missing.push_back(stage);
+                positions.push_back(stages.size());
             }
+            stages.push_back(stage);
         }
     }
     std::vector<StageRow> rows(missing.size());
     target_->featurize(*index_, nest, members, missing, rows);
-    GroupCost total;
-    size_t next = 0;
-    for (size_t i = 0; i < stages.size(); i++) {
-        if (costs[i] == nullptr) {
-            StageRow& row = rows[next++];
-            const uint64_t key = groups.row_key(*index_, nest, stages[i], context);
-            GroupCost made{cost_row(stages[i], row.row, model), {}};
-            for (StageRow::Inlined& part : row.inlined) {
-                made.inlined.push_back(
-                    {part.stage, combine(key, static_cast<uint64_t>(part.stage)), std::move(part.row)});
-            }
-            costs[i] = memo.store(key, std::move(made));
+    for (size_t i = 0; i < missing.size(); i++) {
+        const uint64_t key = groups.row_key(*index_, nest, missing[i], context);
+        std::vector<const InlinedRow*> inlined;
+        for (StageRow::Inlined& part : rows[i].inlined) {
+            inlined.push_back(
+                memo.keep({part.stage, combine(key, static_cast<uint64_t>(part.stage)), std::move(part.row)}));
         }
-        total.seconds += costs[i]->seconds;
-        total.inlined.insert(total.inlined.end(), costs[i]->inlined.begin(), costs[i]->inlined.end());
+        costs[positions[i]] = memo.store(key, cost_row(missing[i], rows[i].row, model), std::move(inlined));
     }
-    return total;
+    double seconds = 0;
+    std::vector<const InlinedRow*> inlined;
+    for (const GroupCost& cost : costs) {
+        seconds += cost.seconds;
+        if (cost.inlined != nullptr) {
+            inlined.insert(inlined.end(), cost.inlined->begin(), cost.inlined->end());
+        }
+    }
+    return memo.store(groups.key(group), seconds, std::move(inlined));
 }
 
-double Space::cost_inlined(std::span<const GroupCost::Inlined* const> parts, const CostModelWeights& model,
+double Space::cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model,
                            GroupMemo& memo) const {
     uint64_t key = parts.size();
-    for (const GroupCost::Inlined* part : parts) {
+    for (const InlinedRow* part : parts) {
         key = combine(key, part->key);
     }
-    if (const GroupCost* known = memo.find(key)) {
-        return known->seconds;
+    GroupCost known;
+    if (memo.find(key, known)) {
+        return known.seconds;
     }
     std::vector<float> row = parts.front()->row;
-    for (const GroupCost::Inlined* part : parts.subspan(1)) {
+    for (const InlinedRow* part : parts.subspan(1)) {
         target_->add_inlined(part->row, row);
     }
-    return memo.store(key, {cost_row(parts.front()->stage, row, model), {}})->seconds;
+    return memo.store(key, cost_row(parts.front()->stage, row, model), {}).seconds;
 }
 
 double Space::cost_one(const LoopNest& nest, const CostModelWeights& model) {
     thread_local Groups groups;
-    thread_local std::vector<const GroupCost::Inlined*> inlined;
+    thread_local std::vector<const InlinedRow*> inlined;
     GroupMemo& memo = shared_->memo(model.id);
     groups.find(*index_, nest);
     inlined.clear();
     double total = 0;
     for (size_t group = 0; group < groups.count(); group++) {
-        const GroupCost* cost = memo.find(groups.key(group));
-        cost = cost ? cost : memo.store(groups.key(group), cost_group(nest, groups, group, model, memo));
-        total += cost->seconds;
-        for (const GroupCost::Inlined& part : cost->inlined) {
-            inlined.push_back(&part);
+        GroupCost cost;
+        if (!memo.find(groups.key(group), cost)) {
+            cost = cost_group(nest, groups, group, model, memo);
+        }
+        total += cost.seconds;
+        if (cost.inlined != nullptr) {
+            inlined.insert(inlined.end(), cost.inlined->begin(), cost.inlined->end());
         }
     }
-    std::sort(inlined.begin(), inlined.end(), [](const GroupCost::Inlined* a, const GroupCost::Inlined* b) {
+    std::sort(inlined.begin(), inlined.end(), [](const InlinedRow* a, const InlinedRow* b) {
         return a->stage != b->stage ? a->stage < b->stage : a->key < b->key;
     });
-    const std::span<const GroupCost::Inlined* const> parts(inlined);
+    const std::span<const InlinedRow* const> parts(inlined);
     for (size_t begin = 0; begin < parts.size();) {
         size_t end = begin + 1;
         while (end < parts.size() && parts[end]->stage == parts[begin]->stage) {
@@ -337,6 +390,19 @@ std::vector<double> Space::cost(std::span<const State> states, const CostModelWe
     std::vector<double> costs(states.size());
     shared_->workers.run(states.size(), [&](size_t i) { costs[i] = cost_one(*states[i], model); });
     return costs;
+}
+
+std::vector<double> Space::func_seconds(const State& state, const CostModelWeights& model) {
+    const size_t columns = target_->feature_columns().size();
+    const std::vector<float> features = featurize({&state, 1});
+    std::vector<double> seconds(static_cast<size_t>(index_->func_count()), 0.0);
+    for (int stage = 0; stage < index_->stage_count(); stage++) {
+        const std::span<const float> row(features.data() + static_cast<size_t>(stage) * columns, columns);
+        if (std::any_of(row.begin(), row.end(), [](float value) { return value != 0; })) {
+            seconds[static_cast<size_t>(index_->stage(stage).func)] += cost_row(stage, row, model);
+        }
+    }
+    return seconds;
 }
 
 std::vector<float> Space::featurize(std::span<const State> states) {

@@ -51,6 +51,8 @@ class Space {
     std::vector<State> rollout(std::span<const State> states, std::span<const uint64_t> seeds);
 
     std::vector<double> cost(std::span<const State> states, const CostModelWeights& model);
+    // [Funcs] what each Func adds to the cost of one state, inlined ones included.
+    std::vector<double> func_seconds(const State& state, const CostModelWeights& model);
     // [states, stages, features]
     std::vector<float> featurize(std::span<const State> states);
 
@@ -80,7 +82,10 @@ class Space {
   private:
     struct Shared;  // what restricted spaces share: pool, memo, workers
 
+    std::optional<Decision> frozen_decision(const LoopNest& nest) const;
     std::vector<DecisionFamily> families(const LoopNest& nest) const;
+    // Keeps log2 of each structural bucket of the children of one state (Anderson et al. 2021, §3.1).
+    void keep_sample(std::vector<State>& children) const;
     // The decisions up to a state, where its children can share them.
     static std::shared_ptr<const PathNode> path_through(const LoopNest& nest);
     Pruned decide(const LoopNest& nest, const Decision& decision, LoopNest& child);
@@ -92,8 +97,7 @@ class Space {
     State sample_one(const State& state, uint64_t& seed);
     double cost_one(const LoopNest& nest, const CostModelWeights& model);
     double cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const;
-    double cost_inlined(std::span<const GroupCost::Inlined* const> parts, const CostModelWeights& model,
-                        GroupMemo& memo) const;
+    double cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model, GroupMemo& memo) const;
     GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
                          GroupMemo& memo) const;
 

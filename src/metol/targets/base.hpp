@@ -19,6 +19,10 @@ struct SpaceOptions {
     bool allow_sliding = true;
     bool allow_unroll = true;
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
+    // Of the children of a state that share a structural hash of this depth, only log2 are offered, chosen at random
+    // (Anderson et al. 2021, §3.1); below 0 for all of them.
+    int32_t sample_depth = -1;
+    uint64_t sample_seed = 0;
 };
 
 // What is to be decided next.
