@@ -27,10 +27,10 @@ class SearchOptions:
     """Seed of whatever is random."""
     refine: bool = True
     """Whether coordinate descent follows the search; a beam then starts it from the greedy result, too."""
-    sampling: bool = False
-    """Whether only log2 of the candidates that are alike in structure are looked at (hierarchical sampling)."""
-    freezing: bool = False
-    """Whether all but log2 of the Funcs are settled beforehand, at root or inline, and only the costliest searched."""
+    sampling: bool = True
+    """Whether coordinate descent starts also from what a beam finds that looks at a sample of the candidates alike."""
+    freezing: bool = True
+    """Whether it starts also from what a beam finds that decides about the costliest Funcs alone."""
     budget_seconds: float | None = 15.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 
@@ -45,9 +45,15 @@ class SearchOptions:
         """Return the strategy that these options describe."""
         greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
         beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
-        found: tuple[Strategy, ...] = (greedy,) if self.strategy == "greedy" else (greedy, beam)
-        if self.sampling:
-            found = tuple(Sampled(strategy, seed=self.seed) for strategy in found)
+        if self.strategy == "greedy":
+            return Refined((greedy,)) if self.refine else greedy
+        if not self.refine:
+            return beam
+        # The cheapest first. In all orders the best of them wins; in this one, the end of the budget costs least.
+        starts: list[Strategy] = [greedy]
+        sampled = Sampled(beam, seed=self.seed)
         if self.freezing:
-            found = tuple(Frozen(strategy) for strategy in found)
-        return Refined(found) if self.refine else found[-1]
+            starts.append(Frozen(sampled if self.sampling else beam))
+        if self.sampling:
+            starts.append(sampled)
+        return Refined((*starts, beam))

@@ -93,8 +93,7 @@ Box Regions::required_at(int func, const Site& site) {
         const bool is_read_here = schedule.placement == Placement::Inline || consumer.stage == site.stage ||
                                   (schedule.is_computed() && is_inside(stage.func, site));
         if (is_read_here) {
-            hull.include(
-                read_box(stage.edges[static_cast<size_t>(consumer.edge)], loops(consumer.stage, site)));
+            hull.include(read_box(stage.edges[static_cast<size_t>(consumer.edge)], loops(consumer.stage, site)));
         }
     }
     return hull;
