@@ -131,6 +131,9 @@ def bench(
     schedulers: Annotated[
         str, typer.Option(help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json")
     ] = "metol,adams2019,mullapudi2016",
+    search_speed: Annotated[
+        bool, typer.Option("--search-speed", help="Measure the searches alone: candidates a second, time, memory.")
+    ] = False,
     threads: Threads = 2,
     timeout: Annotated[float, typer.Option(help="Seconds for one scheduler on one app.")] = 300,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of timing at most; fewer where all have settled.")] = 25,
@@ -147,6 +150,9 @@ def bench(
     columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
     timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
     options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
+    if search_speed:
+        _bench_searches(sources, columns, options, json, markdown)
+        return
     console = Console(stderr=True)
 
     def save(report: BenchReport) -> None:
@@ -169,12 +175,42 @@ def bench(
         raise typer.Exit(1)
 
 
+def _bench_searches(sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None) -> None:
+    """Measure searches, print their table, and fail where one of Metol's own did."""
+    from metol.report import search_speed_table, update_search_speed_markdown
+    from metol.search_speed import run_search_speed
+
+    with Console(stderr=True).status("starting") as status:
+        report = run_search_speed(
+            sources,
+            columns,
+            threads=options.threads,
+            timeout_seconds=options.timeout_seconds,
+            command=shlex.join(["metol", *sys.argv[1:]]),
+            progress=lambda text: status.update(escape(text)),
+            save=lambda so_far: so_far.save(json) if json is not None else None,
+        )
+    console = _wide_console()
+    console.print(search_speed_table(report.rows).to_rich())
+    for row in report.rows:
+        if row.detail:
+            console.print(escape(f"{row.app}, {row.scheduler}: {row.detail}"), soft_wrap=True)
+    if markdown is not None:
+        update_search_speed_markdown(markdown, report)
+    if any(row.detail and row.scheduler.partition(":")[0] == "metol" for row in report.rows):
+        raise typer.Exit(1)
+
+
+def _wide_console() -> Console:
+    """Return a console that is wide enough for every column where nobody looks at a terminal."""
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+
+
 def _print_report(rows: Any) -> None:
     from metol.report import bench_tables, notes
 
-    # Wide enough for every column where nobody looks at a terminal.
-    terminal = Console(highlight=False)
-    console = terminal if terminal.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+    console = _wide_console()
     for table in bench_tables(rows):
         console.print(table.to_rich())
     for line in notes(rows):

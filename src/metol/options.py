@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from metol.errors import SearchError
-from metol.search import BeamSearch, RandomSearch, Refined, Strategy
+from metol.search import BeamSearch, Frozen, RandomSearch, Refined, Sampled, Strategy
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
@@ -31,6 +31,10 @@ class SearchOptions:
     """Whether updates may be computed in two steps, so that reductions run in parallel or in vectors."""
     refine: bool = True
     """Whether coordinate descent follows the search; a beam then starts it from the greedy result, too."""
+    sampling: bool = True
+    """Whether coordinate descent starts also from what a beam finds that looks at a sample of the candidates alike."""
+    freezing: bool = True
+    """Whether it starts also from what a beam finds that decides about the costliest Funcs alone."""
     fixed_sizes: bool = False
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
@@ -51,5 +55,15 @@ class SearchOptions:
         if self.strategy == "random":
             drawn = RandomSearch(self.samples, self.seed)
             return Refined((drawn,)) if self.refine else drawn
-        found: tuple[Strategy, ...] = (greedy,) if self.strategy == "greedy" else (greedy, beam)
-        return Refined(found) if self.refine else found[-1]
+        if self.strategy == "greedy":
+            return Refined((greedy,)) if self.refine else greedy
+        if not self.refine:
+            return beam
+        # The cheapest first. In all orders the best of them wins; in this one, the end of the budget costs least.
+        starts: list[Strategy] = [greedy]
+        sampled = Sampled(beam, seed=self.seed)
+        if self.freezing:
+            starts.append(Frozen(sampled if self.sampling else beam))
+        if self.sampling:
+            starts.append(sampled)
+        return Refined((*starts, beam))

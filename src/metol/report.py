@@ -14,12 +14,23 @@ from rich.table import Table
 
 from metol.bench import BenchReport
 from metol.errors import MetolError
-from metol.measure import Measurement, Status
+from metol.measure import Measurement, SearchMeasurement, Status
+from metol.search_speed import SearchSpeedReport
 
-__all__ = ["TextTable", "bench_tables", "geometric_mean", "notes", "update_markdown"]
+__all__ = [
+    "TextTable",
+    "bench_tables",
+    "geometric_mean",
+    "notes",
+    "search_speed_table",
+    "update_markdown",
+    "update_search_speed_markdown",
+]
 
 BEGIN_MARK = "<!-- metol bench: begin (generated, do not edit) -->"
 END_MARK = "<!-- metol bench: end -->"
+SPEED_BEGIN_MARK = "<!-- metol bench --search-speed: begin (generated, do not edit) -->"
+SPEED_END_MARK = "<!-- metol bench --search-speed: end -->"
 
 _UNVERIFIED = "†"
 _NOTHING = "–"
@@ -109,16 +120,77 @@ def update_markdown(path: Path, report: BenchReport) -> None:
     Raises:
         MetolError: the file exists and lacks the marks.
     """
-    text = path.read_text() if path.exists() else f"# Benchmarks\n\n{BEGIN_MARK}\n{END_MARK}\n"
-    before, begin, rest = text.partition(BEGIN_MARK)
-    _, end, after = rest.partition(END_MARK)
-    if not (begin and end):
-        raise MetolError(f"`{path}` has no place for the table; put the lines `{BEGIN_MARK}` and `{END_MARK}` into it.")
     tables = "\n".join(table.to_markdown() for table in bench_tables(report.rows))
     remarks = "".join(f"- {line.replace('|', '/')}\n" for line in notes(report.rows))
     origin = f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}.\n"
+    _replace_between(path, (BEGIN_MARK, END_MARK), f"{origin}\n{tables}\n{remarks}")
+
+
+def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
+    """Return candidates a second, seconds and peak memory, and how many times better the first scheduler's are."""
+    schedulers = tuple(dict.fromkeys(row.scheduler for row in rows))
+    by_app: dict[str, dict[str, SearchMeasurement]] = {}
+    for row in rows:
+        by_app.setdefault(row.app, {})[row.scheduler] = row
+    others = schedulers[1:]
+    rates: dict[str, list[float]] = {other: [] for other in others}
+    times: dict[str, list[float]] = {other: [] for other in others}
+    lines = []
+    for app, cells in by_app.items():
+        first = cells[schedulers[0]]
+        line = [app]
+        for scheduler in schedulers:
+            row = cells[scheduler]
+            rate = row.candidates_per_second
+            line += [f"{rate:.0f}" if rate else _NOTHING]
+            line += [_three_digits(row.seconds) if row.seconds else row.detail.partition(":")[0]]
+            line += [f"{row.peak_mib:.0f}" if row.peak_mib else _NOTHING]
+        for other in others:
+            row = cells[other]
+            line += [_ratio(rates[other], first.candidates_per_second, row.candidates_per_second)]
+            line += [_ratio(times[other], row.seconds, first.seconds)]
+        lines.append(tuple(line))
+    columns: list[tuple[str, ...]] = [(f"{s}: candidates/s", "seconds", "peak MiB") for s in schedulers]
+    columns += [(f"rate vs {other}", f"time vs {other}") for other in others]
+    means = [_mean(ratios) for other in others for ratios in (rates[other], times[other])]
+    summary = (("geometric mean (apps)", *[""] * (3 * len(schedulers)), *means),) if others else ()
+    headers = ("app", *(header for group in columns for header in group))
+    return TextTable("Searches: schedules costed a second, time and memory", headers, tuple(lines), summary)
+
+
+def update_search_speed_markdown(path: Path, report: SearchSpeedReport) -> None:
+    """Put the table of searches between its marks in a Markdown file.
+
+    Raises:
+        MetolError: the file exists and lacks the marks.
+    """
+    failures = "".join(f"- {row.app}, {row.scheduler}: {row.detail}\n" for row in report.rows if row.detail)
+    origin = f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}.\n"
+    table = search_speed_table(report.rows).to_markdown()
+    _replace_between(path, (SPEED_BEGIN_MARK, SPEED_END_MARK), f"{origin}\n{table}\n{failures.replace('|', '/')}")
+
+
+def _replace_between(path: Path, marks: tuple[str, str], body: str) -> None:
+    """Put text between two lines of a Markdown file; make the file where there is none."""
+    text = path.read_text() if path.exists() else f"# Benchmarks\n\n{marks[0]}\n{marks[1]}\n"
+    before, begin, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not (begin and end):
+        raise MetolError(f"`{path}` has no place for the table; put the lines `{marks[0]}` and `{marks[1]}` into it.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{before}{BEGIN_MARK}\n{origin}\n{tables}\n{remarks}{END_MARK}{after}")
+    path.write_text(f"{before}{begin}\n{body}{end}{after}")
+
+
+def _ratio(seen: list[float], larger: float | None, smaller: float | None) -> str:
+    """Return how many times larger the one is, and add it to `seen`; nothing where either is not known."""
+    if not larger or not smaller:
+        return _NOTHING
+    seen.append(larger / smaller)
+    return f"{seen[-1]:.1f}×"
+
+
+def _mean(ratios: list[float]) -> str:
+    return f"{geometric_mean(ratios):.1f}× ({len(ratios)})" if ratios else _NOTHING
 
 
 def _speedup(subject: Measurement | None, other: Measurement | None) -> float | None:

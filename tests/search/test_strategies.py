@@ -8,7 +8,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.options import SearchOptions
 from metol.pipeline import extract
-from metol.search import BeamSearch, Budget, RandomSearch, SearchResult, Strategy
+from metol.search import BeamSearch, Budget, Frozen, RandomSearch, Sampled, SearchResult, Strategy
 
 STRATEGIES: dict[str, Strategy] = {
     "beam": BeamSearch(width=8, passes=3),
@@ -18,6 +18,8 @@ STRATEGIES: dict[str, Strategy] = {
     "refined random": SearchOptions(strategy="random").make(),
     "refined beam": SearchOptions(beam_width=4, passes=2).make(),
     "refined greedy": SearchOptions(strategy="greedy").make(),
+    "sampled beam": Sampled(BeamSearch(width=8, passes=3), depth=2, seed=3),
+    "frozen beam": Frozen(BeamSearch(width=8, passes=3)),
 }
 SAMPLE = ("pyramid", "convolution", "two_outputs", "no_dimension")
 MODEL = _core.CostModel()

@@ -7,6 +7,7 @@ crash, a hang or a wrong result is a row of the table, never an exception.
 from metol.measure.measurement import Measurement, Status
 from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
 from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
+from metol.measure.search_trial import SearchMeasurement, measure_search
 from metol.measure.source import PipelineSource, SourceKind
 from metol.measure.timing import TimingPlan
 from metol.measure.trial import RunOptions
@@ -20,9 +21,11 @@ __all__ = [
     "RunOptions",
     "Runner",
     "Scheduler",
+    "SearchMeasurement",
     "SourceKind",
     "Status",
     "TimingPlan",
+    "measure_search",
     "schedule_at_root",
     "verify_schedule",
 ]

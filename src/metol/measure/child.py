@@ -24,6 +24,7 @@ from metol.measure.case import Array, Case
 from metol.measure.cases import AWKWARD, ESTIMATED, app_cases, app_tolerance, pipeline_case
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.scheduler import Scheduler
+from metol.measure.search_trial import search_and_count
 from metol.measure.source import PipelineSource, SourceKind, load_app
 from metol.measure.timing import take_samples
 from metol.measure.tolerance import compare, default_tolerance
@@ -52,6 +53,10 @@ class Session:
                 return self._build(request)
             case m.ApplyScheduler():
                 return self._schedule(request)
+            case m.Search():
+                return search_and_count(
+                    Scheduler.parse(request.scheduler), self._pipeline, self._target, request.threads
+                )
             case m.Compile():
                 return self._compile()
             case m.MakeCases():

@@ -19,6 +19,8 @@ __all__ = [
     "MakeCases",
     "Request",
     "Samples",
+    "Search",
+    "Searched",
     "Time",
     "Verdict",
     "Verify",
@@ -40,6 +42,16 @@ class Build:
 @dataclass(frozen=True, slots=True)
 class ApplyScheduler:
     """Schedule the pipeline that was built."""
+
+    scheduler: str
+    """A `Scheduler` as text."""
+    threads: int
+    """How many threads the schedule will have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Schedule the pipeline that was built, as `ApplyScheduler` does, and tell what the search did."""
 
     scheduler: str
     """A `Scheduler` as text."""
@@ -89,6 +101,18 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Searched:
+    """The answer to `Search`."""
+
+    seconds: float
+    """How long it took, by the child's clock."""
+    candidates: int
+    """How many schedules the search costed; 0 where the scheduler does not say."""
+    peak_mib: float
+    """The most memory that the process held meanwhile, what it had imported included."""
+
+
+@dataclass(frozen=True, slots=True)
 class CasesMade:
     """The answer to `MakeCases`."""
 
@@ -128,8 +152,8 @@ class Failure:
     """Whether it is a MetolError, that is, a mistake of whoever asked."""
 
 
-Request = Build | ApplyScheduler | Compile | MakeCases | Verify | Time
-Answer = Done | CasesMade | Verdict | Samples | Failure
+Request = Build | ApplyScheduler | Search | Compile | MakeCases | Verify | Time
+Answer = Done | Searched | CasesMade | Verdict | Samples | Failure
 
 _CLASSES: dict[str, type[Any]] = {c.__name__: c for c in (*Request.__args__, *Answer.__args__)}
 

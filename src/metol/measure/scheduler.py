@@ -81,8 +81,11 @@ class Scheduler:
         rest = self.file or "/".join(f"{key}={value}" for key, value in self.options)
         return f"{self.name}:{rest}" if rest else self.name
 
-    def apply(self, pipeline: Any, target: Any, threads: int) -> None:
+    def apply(self, pipeline: Any, target: Any, threads: int) -> int | None:
         """Schedule `pipeline`, which carries no schedule, in place.
+
+        Returns:
+            How many candidates were costed, where Metol searched; None for the others.
 
         Raises:
             MetolError: the schedule does not fit, or the search was asked for something impossible.
@@ -100,7 +103,9 @@ class Scheduler:
             # By name, for this room may not import the top level, which is known here only as one scheduler of several.
             metol = importlib.import_module("metol")
             options = metol.SearchOptions(**dict(self.options))
-            metol.autoschedule(pipeline, target=target, threads=threads, options=options)
+            result = metol.autoschedule(pipeline, target=target, threads=threads, options=options)
+            return int(result.candidates)
+        return None
 
 
 def schedule_at_root(pipeline: Any) -> None:

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "schedule/hashing.hpp"
+#include "schedule/structural_hash.hpp"
 
 namespace metol {
 
@@ -17,19 +18,27 @@ uint64_t hash_site(uint64_t seed, const Site& site) {
     return combine(seed, packed);
 }
 
-uint64_t hash_schedule(const FuncSchedule& schedule) {
+uint64_t hash_outline(const FuncSchedule& schedule) {
     uint64_t hash = combine(static_cast<uint64_t>(schedule.func), static_cast<uint64_t>(schedule.placement));
     hash = hash_site(hash, schedule.compute);
     hash = hash_site(hash, schedule.store);
-    hash = combine(hash, static_cast<uint64_t>(schedule.innermost_dim + 1));
-    hash = combine(hash, static_cast<uint64_t>(schedule.slide_dim + 1));
-    hash = combine(hash, static_cast<uint64_t>(schedule.storage));
+    return combine(hash, (static_cast<uint64_t>(schedule.storage) << 32) |
+                             (static_cast<uint64_t>(schedule.innermost_dim + 1) << 16) |
+                             static_cast<uint64_t>(schedule.slide_dim + 1));
+}
+
+uint64_t hash_schedule(const FuncSchedule& schedule) {
+    uint64_t hash = schedule.outline_hash;
     for (const StageNest& nest : schedule.stages) {
-        hash = combine(hash, (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
+        hash = combine(hash, (static_cast<uint64_t>(nest.levels.size()) << 48) |
+                                 (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
                                  (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U));
-        for (const Trips& trips : nest.levels) {
-            for (int32_t count : trips) {
-                hash = combine(hash, static_cast<uint64_t>(count));
+        for (size_t level = 0; level < nest.levels.size(); level++) {
+            for (size_t loop = 0; loop < kMaxLoops; loop++) {
+                if (const int32_t count = nest.levels[level][loop]; count != 1) {
+                    const uint64_t place = level * kMaxLoops + loop;
+                    hash = combine(hash, (place << 32) | static_cast<uint32_t>(count));
+                }
             }
         }
     }
@@ -48,7 +57,9 @@ Pool::Pool() : shards_(std::make_unique<std::array<Shard, kShards>>()) {}
 Pool::~Pool() = default;
 
 const FuncSchedule* Pool::intern(FuncSchedule schedule) {
+    schedule.outline_hash = hash_outline(schedule);
     schedule.hash = hash_schedule(schedule);
+    coarse_hashes(schedule, schedule.coarse_hashes);
     Shard& shard = (*shards_)[schedule.hash % kShards];
     const std::lock_guard lock(shard.mutex);
     const auto [first, last] = shard.by_hash.equal_range(schedule.hash);

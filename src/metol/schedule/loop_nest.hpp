@@ -50,6 +50,9 @@ struct StageNest {
     int inner_level() const { return static_cast<int>(levels.size()) - 1; }
 };
 
+// Depths of the structural hash that are worked out once for each FuncSchedule; coarse-to-fine search goes no deeper.
+inline constexpr int kCoarseDepths = 8;
+
 struct FuncSchedule {
     int16_t func = -1;
     Placement placement = Placement::Unscheduled;
@@ -60,22 +63,26 @@ struct FuncSchedule {
     int8_t innermost_dim = 0;  // the dimension that is innermost in storage
     Storage storage = Storage::Plain;
     std::vector<StageNest> stages;  // [stages of the Func]; empty for Unscheduled and Inline
-    uint64_t hash = 0;
+    // Filled in by the Pool, from the fields above.
+    uint64_t hash = 0;                                    // of everything
+    uint64_t outline_hash = 0;                            // of everything but the tilings
+    std::array<uint64_t, kCoarseDepths> coarse_hashes{};  // by depth; see schedule/structural_hash.hpp
     bool operator==(const FuncSchedule&) const = default;
     bool is_computed() const { return placement == Placement::Root || placement == Placement::At; }
 };
 
-// The decisions that led to a state, newest first; shared by all descendants.
+// Decisions on the way to a state, after those of `previous`; shared by all descendants.
 struct PathNode {
     std::shared_ptr<const PathNode> previous;
-    Decision decision;
+    std::vector<Decision> decisions;
 };
 
 // A state: one FuncSchedule a Func (Pool-owned, never null) and how many decisions have been made.
 struct LoopNest {
     std::vector<const FuncSchedule*> funcs;
     int32_t decisions_made = 0;
-    std::shared_ptr<const PathNode> path;
+    std::shared_ptr<const PathNode> path;  // all decisions but the last
+    Decision last;                         // once a decision has been made
 
     const FuncSchedule& operator[](int func) const { return *funcs[static_cast<size_t>(func)]; }
 };

@@ -1,5 +1,7 @@
 #include "schedule/pipeline_index.hpp"
 
+#include <algorithm>
+
 #include "pipeline/bounds.hpp"
 
 namespace metol {
@@ -31,6 +33,25 @@ int64_t points_at_root(const Func& func, const Stage& stage) {
     return points;
 }
 
+std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
+    std::vector<int> order;
+    const int count = static_cast<int>(stage.loops.size());
+    for (int loop = count - 1; loop >= 0; loop--) {
+        if (!stage.loops[static_cast<size_t>(loop)].is_reduction && loop != vector_loop) {
+            order.push_back(loop);
+        }
+    }
+    if (vector_loop >= 0) {
+        order.push_back(vector_loop);
+    }
+    for (int loop = count - 1; loop >= 0; loop--) {
+        if (stage.loops[static_cast<size_t>(loop)].is_reduction) {
+            order.push_back(loop);
+        }
+    }
+    return order;
+}
+
 }  // namespace
 
 PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(std::move(pipeline)) {
@@ -40,6 +61,13 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
     must_inline.resize(count);
     has_identity_computed.resize(count);
     minimum_points.resize(dag->stages.size());
+    for (const Func& func : dag->funcs) {
+        int64_t points = 1;
+        for (const Interval& interval : func.root_region) {
+            points *= std::max<int64_t>(0, interval.extent());
+        }
+        root_points.push_back(points);
+    }
     for (size_t s = 0; s < dag->stages.size(); s++) {
         const Stage& stage = dag->stages[s];
         for (size_t e = 0; e < stage.edges.size(); e++) {
@@ -47,6 +75,10 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
                 {static_cast<int16_t>(s), static_cast<int16_t>(e)});
         }
         minimum_points[s] = points_at_root(dag->funcs[static_cast<size_t>(stage.func)], stage);
+        auto& orders = nest_orders.emplace_back();
+        for (int vector_loop = -1; vector_loop < static_cast<int>(stage.loops.size()); vector_loop++) {
+            orders.push_back(nest_order_of(stage, vector_loop));
+        }
     }
     for (size_t f = count; f-- > 0;) {
         const Func& func = dag->funcs[f];
@@ -64,25 +96,6 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
         must_inline[f] = is_inlinable[f] && pure.is_identity;
         order.push_back(static_cast<int32_t>(f));
     }
-}
-
-std::vector<int> PipelineIndex::nest_order(int stage_id, int vector_loop) const {
-    const Stage& stage_ = stage(stage_id);
-    std::vector<int> order_;
-    for (int loop = static_cast<int>(stage_.loops.size()) - 1; loop >= 0; loop--) {
-        if (!stage_.loops[static_cast<size_t>(loop)].is_reduction && loop != vector_loop) {
-            order_.push_back(loop);
-        }
-    }
-    if (vector_loop >= 0) {
-        order_.push_back(vector_loop);
-    }
-    for (int loop = static_cast<int>(stage_.loops.size()) - 1; loop >= 0; loop--) {
-        if (stage_.loops[static_cast<size_t>(loop)].is_reduction) {
-            order_.push_back(loop);
-        }
-    }
-    return order_;
 }
 
 }  // namespace metol

@@ -25,13 +25,18 @@ struct PipelineIndex {
     std::vector<uint8_t> must_inline;              // [Funcs] a single load: computing it apart only copies
     std::vector<uint8_t> has_identity_computed;    // [Funcs] the region computed is the region required
     std::vector<int64_t> minimum_points;           // [Stages] points that must be computed once, at root
+    std::vector<int64_t> root_points;              // [Funcs] points of the region required at root
 
     const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
     const Stage& stage(int id) const { return dag->stages[static_cast<size_t>(id)]; }
     int func_count() const { return static_cast<int>(dag->funcs.size()); }
     int stage_count() const { return static_cast<int>(dag->stages.size()); }
     // Loops of a Stage from outermost to innermost, as its levels nest them, with `vector_loop` innermost of the pure.
-    std::vector<int> nest_order(int stage, int vector_loop) const;
+    const std::vector<int>& nest_order(int stage, int vector_loop) const {
+        return nest_orders[static_cast<size_t>(stage)][static_cast<size_t>(vector_loop + 1)];
+    }
+
+    std::vector<std::vector<std::vector<int>>> nest_orders;  // [Stages][vector loop + 1]
 };
 
 }  // namespace metol

@@ -87,33 +87,35 @@ StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int
     return reads;
 }
 
-std::vector<ReadBox> read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Box& loops) {
-    std::vector<ReadBox> pending;
-    std::vector<ReadBox> found;
-    const auto add = [&](int producer, const Box& box) {
-        auto& list = nest[producer].placement == Placement::Inline ? pending : found;
-        for (ReadBox& existing : list) {
-            if (existing.producer == producer) {
-                existing.box.include(box);
-                return;
-            }
+void include(std::vector<ReadBox>& boxes, int producer, const Box& box) {
+    for (ReadBox& existing : boxes) {
+        if (existing.producer == producer) {
+            existing.box.include(box);
+            return;
         }
-        list.push_back({producer, box});
-    };
-    for (const Edge& edge : index.stage(stage_id).edges) {
-        add(edge.producer, read_box(edge, loops));
     }
+    boxes.push_back({producer, box});
+}
+
+void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Box& loops,
+                std::vector<ReadBox>& found) {
+    std::vector<ReadBox> pending;
+    found.clear();
+    const auto add = [&](const Stage& stage, const Box& consumed) {
+        for (const Edge& edge : stage.edges) {
+            const bool is_inline = nest[edge.producer].placement == Placement::Inline;
+            include(is_inline ? pending : found, edge.producer, read_box(edge, consumed));
+        }
+    };
+    add(index.stage(stage_id), loops);
     while (!pending.empty()) {
         // Ids are topological: the largest pending one has no consumer left that could enlarge its box.
         const auto next = std::max_element(pending.begin(), pending.end(),
                                            [](const ReadBox& a, const ReadBox& b) { return a.producer < b.producer; });
         const ReadBox inlined = *next;
         pending.erase(next);
-        for (const Edge& edge : index.stage(index.func(inlined.producer).stages.front()).edges) {
-            add(edge.producer, read_box(edge, inlined.box));
-        }
+        add(index.stage(index.func(inlined.producer).stages.front()), inlined.box);
     }
-    return found;
 }
 
 }  // namespace metol

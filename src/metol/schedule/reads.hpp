@@ -37,7 +37,11 @@ struct ReadBox {
     Box box;
 };
 
-// The region of every producer in memory that `stage` reads while its loops cover `loops`.
-std::vector<ReadBox> read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage, const Box& loops);
+// Makes the box of `producer` in `boxes` hold this one, too.
+void include(std::vector<ReadBox>& boxes, int producer, const Box& box);
+
+// Puts the region of every producer in memory that `stage` reads while its loops cover `loops` into `found`.
+void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage, const Box& loops,
+                std::vector<ReadBox>& found);
 
 }  // namespace metol

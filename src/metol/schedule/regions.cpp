@@ -8,11 +8,6 @@ namespace metol {
 
 namespace {
 
-uint64_t key_of(int func, const Site& site) {
-    return (static_cast<uint64_t>(func) << 32) | (static_cast<uint64_t>(static_cast<uint16_t>(site.stage)) << 16) |
-           (static_cast<uint64_t>(static_cast<uint8_t>(site.level)) << 8) | static_cast<uint8_t>(site.loops);
-}
-
 std::span<const Interval> span_of(const Box& box) {
     return {box.intervals.data(), static_cast<size_t>(box.dimensions)};
 }
@@ -68,32 +63,40 @@ bool Regions::is_inside(int func, const Site& site) const {
     return false;
 }
 
-const Box& Regions::required(int func, const Site& site) {
-    const uint64_t key = key_of(func, site);
-    if (const auto found = required_.find(key); found != required_.end()) {
-        return *found->second;
+template <typename Make>
+const Box& Regions::remembered(Table table, int id, const Site& site, const Make& make) {
+    const uint64_t key = site_key(static_cast<int>(table), id, site);
+    if (const Box* found = boxes_->find(key)) {
+        return *found;
     }
+    // Made first: making one box asks for others, which are added before it.
+    const Box box = make();
+    return boxes_->add(key) = box;
+}
+
+const Box& Regions::required(int func, const Site& site) {
+    return remembered(Table::Required, func, site, [&] { return required_at(func, site); });
+}
+
+Box Regions::required_at(int func, const Site& site) {
     Box hull;
     const Func& producer = index_.func(func);
+    hull.dimensions = static_cast<int8_t>(producer.dimensions());
     if (site.is_root()) {
-        hull.dimensions = static_cast<int8_t>(producer.dimensions());
         hull.is_empty = false;
         std::copy(producer.root_region.begin(), producer.root_region.end(), hull.intervals.begin());
-    } else {
-        for (const Consumer& consumer : index_.consumers[static_cast<size_t>(func)]) {
-            const Stage& stage = index_.stage(consumer.stage);
-            const FuncSchedule& schedule = nest_[stage.func];
-            const bool is_read_here = schedule.placement == Placement::Inline || consumer.stage == site.stage ||
-                                      (schedule.is_computed() && is_inside(stage.func, site));
-            if (is_read_here) {
-                const Box consumed = loops(consumer.stage, site);
-                hull.include(read_box(stage.edges[static_cast<size_t>(consumer.edge)], consumed));
-            }
-        }
-        hull.dimensions = static_cast<int8_t>(producer.dimensions());
+        return hull;
     }
-    boxes_.push_back(hull);
-    return *(required_[key] = &boxes_.back());
+    for (const Consumer& consumer : index_.consumers[static_cast<size_t>(func)]) {
+        const Stage& stage = index_.stage(consumer.stage);
+        const FuncSchedule& schedule = nest_[stage.func];
+        const bool is_read_here = schedule.placement == Placement::Inline || consumer.stage == site.stage ||
+                                  (schedule.is_computed() && is_inside(stage.func, site));
+        if (is_read_here) {
+            hull.include(read_box(stage.edges[static_cast<size_t>(consumer.edge)], loops(consumer.stage, site)));
+        }
+    }
+    return hull;
 }
 
 const Box& Regions::computed(int func, const Site& site) {
@@ -101,31 +104,28 @@ const Box& Regions::computed(int func, const Site& site) {
     if (index_.has_identity_computed[static_cast<size_t>(func)] || needed.is_empty) {
         return needed;
     }
-    const uint64_t key = key_of(func, site);
-    if (const auto found = computed_.find(key); found != computed_.end()) {
-        return *found->second;
-    }
-    Box box = needed;
-    const Func& producer = index_.func(func);
-    for (size_t d = 0; d < producer.computed.size(); d++) {
-        box.intervals[d] = evaluate(producer.computed[d], span_of(needed));
-    }
-    boxes_.push_back(box);
-    return *(computed_[key] = &boxes_.back());
+    return remembered(Table::Computed, func, site, [&] {
+        Box box = needed;
+        const Func& producer = index_.func(func);
+        for (size_t d = 0; d < producer.computed.size(); d++) {
+            box.intervals[d] = evaluate(producer.computed[d], span_of(needed));
+        }
+        return box;
+    });
 }
 
 const Box& Regions::production(int func) {
-    if (const auto found = production_.find(func); found != production_.end()) {
-        return *found->second;
-    }
     const FuncSchedule& schedule = nest_[func];
-    Box box = computed(func, schedule.compute);
-    if (schedule.slide_dim >= 0 && !box.is_empty) {
+    const Box& whole = computed(func, schedule.compute);
+    if (schedule.slide_dim < 0 || whole.is_empty) {
+        return whole;
+    }
+    return remembered(Table::Production, func, Site{}, [&] {
+        Box box = whole;
         Interval& slid = box[schedule.slide_dim];
         slid.min = std::max(slid.min, slid.max - schedule.slide_step + 1);
-    }
-    boxes_.push_back(box);
-    return *(production_[func] = &boxes_.back());
+        return box;
+    });
 }
 
 Box Regions::loops_of(int stage_id, const Box& required_box, const Box& computed_box) const {
@@ -141,11 +141,13 @@ Box Regions::loops_of(int stage_id, const Box& required_box, const Box& computed
     return box;
 }
 
+const StageNest& Regions::nest_of(int stage_id) const {
+    const Stage& stage = index_.stage(stage_id);
+    return nest_[stage.func].stages[static_cast<size_t>(stage.index)];
+}
+
 void Regions::narrow(int stage_id, const Site& site, Box& box) const {
-    const int func = index_.stage(stage_id).func;
-    const auto& stages = index_.func(func).stages;
-    const size_t position = static_cast<size_t>(std::find(stages.begin(), stages.end(), stage_id) - stages.begin());
-    const StageNest& nest = nest_[func].stages[position];
+    const StageNest& nest = nest_of(stage_id);
     std::array<int64_t, kMaxLoops> sizes;
     sizes.fill(1);
     for (int level = site.level + 1; level <= nest.inner_level(); level++) {
@@ -154,7 +156,7 @@ void Regions::narrow(int stage_id, const Site& site, Box& box) const {
         }
     }
     if (site.loops != Site::kAllLoops) {
-        const std::vector<int> order = index_.nest_order(stage_id, nest.vector_loop);
+        const std::vector<int>& order = index_.nest_order(stage_id, nest.vector_loop);
         for (size_t i = static_cast<size_t>(site.loops); i < order.size(); i++) {
             const auto loop = static_cast<size_t>(order[i]);
             sizes[loop] *= nest.levels[static_cast<size_t>(site.level)][loop];
@@ -171,7 +173,11 @@ void Regions::narrow(int stage_id, const Site& site, Box& box) const {
     }
 }
 
-Box Regions::loops(int stage_id, const Site& site) {
+const Box& Regions::loops(int stage_id, const Site& site) {
+    return remembered(Table::Loops, stage_id, site, [&] { return loops_at(stage_id, site); });
+}
+
+Box Regions::loops_at(int stage_id, const Site& site) {
     const int func = index_.stage(stage_id).func;
     const FuncSchedule& schedule = nest_[func];
     if (schedule.placement == Placement::Inline || schedule.placement == Placement::Unscheduled) {
@@ -179,7 +185,7 @@ Box Regions::loops(int stage_id, const Site& site) {
         return loops_of(stage_id, box, box);
     }
     if (site.stage == stage_id) {
-        Box box = loops_of(stage_id, required(func, schedule.compute), production(func));
+        Box box = loops(stage_id, schedule.compute);
         narrow(stage_id, site, box);
         return box;
     }
@@ -193,17 +199,19 @@ int64_t Regions::iterations(const Site& site) {
     if (site.is_root()) {
         return 1;
     }
-    const int func = index_.stage(site.stage).func;
-    const FuncSchedule& schedule = nest_[func];
+    const uint64_t key = site_key(static_cast<int>(Table::Iterations), 0, site);
+    if (const int64_t* found = iterations_->find(key)) {
+        return *found;
+    }
+    const FuncSchedule& schedule = nest_[index_.stage(site.stage).func];
     int64_t count = iterations(schedule.compute);
-    const Box whole = loops_of(site.stage, required(func, schedule.compute), production(func));
-    Box part = whole;
-    narrow(site.stage, site, part);
+    const Box& whole = loops(site.stage, schedule.compute);
+    const Box& part = loops(site.stage, site);
     for (int i = 0; i < whole.dimensions; i++) {
         const int64_t size = std::max<int64_t>(1, part[i].extent());
         count *= (whole[i].extent() + size - 1) / size;
     }
-    return count;
+    return iterations_->add(key) = count;
 }
 
 std::vector<Site> Regions::chain(int stage_id) const {
@@ -220,10 +228,8 @@ std::vector<Site> Regions::chain(int stage_id) const {
     } else {
         sites.push_back(Site{});
     }
-    const auto& stages = index_.func(func).stages;
-    const size_t position = static_cast<size_t>(std::find(stages.begin(), stages.end(), stage_id) - stages.begin());
-    const StageNest& nest = schedule.stages[position];
-    const std::vector<int> order = index_.nest_order(stage_id, nest.vector_loop);
+    const StageNest& nest = nest_of(stage_id);
+    const std::vector<int>& order = index_.nest_order(stage_id, nest.vector_loop);
     for (int level = 0; level < nest.inner_level(); level++) {
         const Trips& trips = nest.levels[static_cast<size_t>(level)];
         int last = -1;

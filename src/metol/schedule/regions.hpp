@@ -4,11 +4,9 @@
 // et al. 2019, §4.1 and §7, one representative iteration of each loop is looked at: the middle one.
 #pragma once
 
-#include <deque>
-#include <unordered_map>
-
 #include "schedule/loop_nest.hpp"
 #include "schedule/pipeline_index.hpp"
+#include "schedule/site_table.hpp"
 
 namespace metol {
 
@@ -35,7 +33,7 @@ class Regions {
     const Box& production(int func);
     // The loops of a Stage in one iteration of a site that is one of its own levels, encloses it, or is its
     // compute site.
-    Box loops(int stage, const Site& site);
+    const Box& loops(int stage, const Site& site);
     // Iterations of `site` in a run of the whole pipeline (1 for the root).
     int64_t iterations(const Site& site);
     // Is `func`, which is computed, inside an iteration of `site`?
@@ -44,15 +42,21 @@ class Regions {
     std::vector<Site> chain(int stage) const;
 
   private:
+    enum class Table : uint8_t { Required, Computed, Production, Loops, Iterations };
+
     Box loops_of(int stage, const Box& required_box, const Box& computed_box) const;
+    Box loops_at(int stage, const Site& site);
+    Box required_at(int func, const Site& site);
     void narrow(int stage, const Site& site, Box& box) const;
+    const StageNest& nest_of(int stage) const;
+
+    template <typename Make>
+    const Box& remembered(Table table, int id, const Site& site, const Make& make);
 
     const PipelineIndex& index_;
     const LoopNest& nest_;
-    std::deque<Box> boxes_;
-    std::unordered_map<uint64_t, const Box*> required_;
-    std::unordered_map<uint64_t, const Box*> computed_;
-    std::unordered_map<int, const Box*> production_;
+    Borrowed<SiteTable<Box>> boxes_;
+    Borrowed<SiteTable<int64_t>> iterations_;
 };
 
 // The region of the producer that `edge` reads while the consumer's loops cover `loops`.

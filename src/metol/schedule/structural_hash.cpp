@@ -1,5 +1,6 @@
 #include "schedule/structural_hash.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "schedule/hashing.hpp"
@@ -15,10 +16,16 @@ int root_ancestor(const PipelineIndex& index, const LoopNest& nest, int func) {
     return func;
 }
 
-uint64_t hash_trips(const StageNest& nest, int levels, uint64_t hash) {
-    for (int level = 0; level < levels && level < static_cast<int>(nest.levels.size()); level++) {
-        for (int32_t count : nest.levels[static_cast<size_t>(level)]) {
-            hash = combine(hash, static_cast<uint64_t>(std::bit_width(static_cast<uint32_t>(count))));
+// The sizes of one level of every Stage, to a power of two.
+uint64_t hash_level(const FuncSchedule& schedule, size_t level) {
+    uint64_t hash = level;
+    for (size_t s = 0; s < schedule.stages.size(); s++) {
+        const auto& levels = schedule.stages[s].levels;
+        for (size_t loop = 0; level < levels.size() && loop < kMaxLoops; loop++) {
+            if (const int32_t count = levels[level][loop]; count != 1) {
+                const auto size = static_cast<uint64_t>(std::bit_width(static_cast<uint32_t>(count)));
+                hash = mix(hash + ((s * kMaxLoops + loop) << 8) + size);
+            }
         }
     }
     return hash;
@@ -26,29 +33,42 @@ uint64_t hash_trips(const StageNest& nest, int levels, uint64_t hash) {
 
 }  // namespace
 
-uint64_t structural_hash(const PipelineIndex& index, const LoopNest& nest, int depth) {
-    uint64_t hash = mix(static_cast<uint64_t>(depth));
-    for (int func = 0; func < index.func_count(); func++) {
-        const FuncSchedule& schedule = nest[func];
-        hash = combine(hash, static_cast<uint64_t>(schedule.placement));
-        if (depth >= 1 && schedule.placement == Placement::At) {
-            hash = combine(hash, static_cast<uint64_t>(root_ancestor(index, nest, func)));
+void coarse_hashes(const FuncSchedule& schedule, std::span<uint64_t> hashes) {
+    uint64_t hash = combine(static_cast<uint64_t>(schedule.func), static_cast<uint64_t>(schedule.placement));
+    for (size_t depth = 0; depth < hashes.size(); depth++) {
+        if (depth == 1 && schedule.placement == Placement::At) {
             hash = combine(hash, schedule.slide_dim >= 0 ? 1 : 0);
-        }
-        if (depth >= 2) {
-            hash = combine(hash, static_cast<uint64_t>(schedule.compute.stage + 1));
+        } else if (depth == 2) {
+            hash = mix(hash + static_cast<uint64_t>(schedule.compute.stage + 1));
             for (const StageNest& stage : schedule.stages) {
-                hash = combine(hash, static_cast<uint64_t>(stage.vector_loop + 1));
+                hash = mix(hash + static_cast<uint64_t>(stage.vector_loop + 1));
             }
+        } else if (depth == 3) {
+            hash = mix(hash + static_cast<uint64_t>(schedule.compute.level + 1));
+        } else if (depth > 3) {
+            hash = mix(hash + hash_level(schedule, depth - 4));
         }
-        if (depth >= 3) {
-            hash = combine(hash, static_cast<uint64_t>(schedule.compute.level + 1));
+        hashes[depth] = hash;
+    }
+}
+
+uint64_t structural_hash(const PipelineIndex& index, const LoopNest& nest, int depth) {
+    // A sum, because it needs no order: the share of each Func holds the Func's number.
+    uint64_t sum = static_cast<uint64_t>(depth);
+    std::vector<uint64_t> deep(depth < kCoarseDepths ? 0 : static_cast<size_t>(depth) + 1);
+    for (const FuncSchedule* schedule : nest.funcs) {
+        if (deep.empty()) {
+            sum += schedule->coarse_hashes[static_cast<size_t>(std::max(0, depth))];
+        } else {
+            coarse_hashes(*schedule, deep);
+            sum += deep.back();
         }
-        for (const StageNest& stage : schedule.stages) {
-            hash = depth > 3 ? hash_trips(stage, depth - 3, hash) : hash;
+        if (depth >= 1 && schedule->placement == Placement::At) {
+            const auto root = static_cast<uint64_t>(root_ancestor(index, nest, schedule->func));
+            sum += mix((static_cast<uint64_t>(schedule->func) << 32) | root);
         }
     }
-    return hash;
+    return mix(sum);
 }
 
 }  // namespace metol

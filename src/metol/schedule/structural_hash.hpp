@@ -7,10 +7,15 @@
 //   depth d > 3: and log2 of the trips of the d - 3 outermost levels of every Stage
 #pragma once
 
+#include <span>
+
 #include "schedule/loop_nest.hpp"
 #include "schedule/pipeline_index.hpp"
 
 namespace metol {
+
+// The share of one Func, without the Func at root around it, at depth 0, 1, ...
+void coarse_hashes(const FuncSchedule& schedule, std::span<uint64_t> hashes);
 
 uint64_t structural_hash(const PipelineIndex& index, const LoopNest& nest, int depth);
 

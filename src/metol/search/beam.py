@@ -4,7 +4,6 @@ A Space and a cost model enter, the best complete loop nest leaves. Source: Adam
 penalties), §4.3 (random dropout).
 """
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -159,9 +158,11 @@ def _penalized_order(
     order: npt.NDArray[np.intp], costs: npt.NDArray[np.float64], hashes: Hashes, penalty: float
 ) -> npt.NDArray[np.intp]:
     """Reorder states, best first, after each pays for the better ones that share its hash."""
-    seen: Counter[int] = Counter()
-    penalized = np.empty(len(order))
-    for position, (index, key) in enumerate(zip(order.tolist(), hashes[order].tolist(), strict=True)):
-        penalized[position] = costs[index] * (1 + penalty * seen[key])
-        seen[key] += 1
-    return order[np.argsort(penalized, kind="stable")]
+    by_hash = np.argsort(hashes[order], kind="stable")
+    grouped = hashes[order][by_hash]
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[1:] = grouped[1:] != grouped[:-1]
+    positions = np.arange(len(order))
+    better = np.empty(len(order))
+    better[by_hash] = positions - np.maximum.accumulate(np.where(is_first, positions, 0))
+    return order[np.argsort(costs[order] * (1 + penalty * better), kind="stable")]

@@ -6,6 +6,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <tuple>
+
 #include "search/space.hpp"
 
 namespace py = pybind11;
@@ -137,6 +139,8 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_vector_widths", &metol::SpaceOptions::allow_vector_widths)
         .def_readwrite("allow_storage", &metol::SpaceOptions::allow_storage)
         .def_readwrite("allow_nested_parallel", &metol::SpaceOptions::allow_nested_parallel)
+        .def_readwrite("sample_depth", &metol::SpaceOptions::sample_depth)
+        .def_readwrite("sample_seed", &metol::SpaceOptions::sample_seed)
         .def(
             "freeze",
             [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {
@@ -211,6 +215,8 @@ void bind_space(py::module_& m) {
              }),
              py::arg("dag"), py::arg("machine"), py::arg("options"), py::arg("threads"))
         .def_property_readonly(
+            "options", [](const Space& space) { return space.options(); }, "A copy of what the space was made with.")
+        .def_property_readonly(
             "decision_count", [](const Space& space) { return space.steps().size(); },
             "Decisions of a complete loop nest.")
         .def_property_readonly(
@@ -238,13 +244,23 @@ void bind_space(py::module_& m) {
             },
             py::arg("states"), "Every legal child for the next decision, and the parent of each, [children] int32.")
         .def(
-            "child_count", [](const Space& space, const States& state) { return space.child_count(only(state)); },
+            "child_count",
+            [](const Space& space, const States& state) {
+                const metol::LoopNest& nest = only(state);
+                const py::gil_scoped_release release;
+                return space.child_count(nest);
+            },
             py::arg("state"), "Candidates of the next decision of one state, legal or not.")
         .def(
             "child",
             [](const std::shared_ptr<Space>& space, const States& state, int64_t number) {
                 only(state);
-                auto [made, reason] = space->child(state.values.front(), number);
+                metol::State made;
+                metol::Pruned reason;
+                {
+                    const py::gil_scoped_release release;
+                    std::tie(made, reason) = space->child(state.values.front(), number);
+                }
                 return made ? py::object(py::cast(States{space, {made}}))
                             : py::object(py::str(metol::pruned_name(reason)));
             },
@@ -275,6 +291,18 @@ void bind_space(py::module_& m) {
                 return to_array(costs);
             },
             py::arg("states"), py::arg("model"), "Predicted seconds, [B] float64.")
+        .def(
+            "func_seconds",
+            [](Space& space, const States& state, const metol::CostModelWeights& model) {
+                only(state);
+                std::vector<double> seconds;
+                {
+                    const py::gil_scoped_release release;
+                    seconds = space.func_seconds(state.values.front(), model);
+                }
+                return to_array(seconds);
+            },
+            py::arg("state"), py::arg("model"), "What each Func adds to the cost of one state, [Funcs] float64.")
         .def(
             "featurize",
             [](Space& space, const States& states) {
@@ -316,8 +344,13 @@ void bind_space(py::module_& m) {
             py::arg("state"), py::arg("model"), "Predicted seconds of each Stage of one state, [S] float64.")
         .def(
             "structural_hash",
-            [](const Space& space, const States& states, int depth) {
-                return to_array(space.structural_hash(states.values, depth));
+            [](Space& space, const States& states, int depth) {
+                std::vector<uint64_t> hashes;
+                {
+                    const py::gil_scoped_release release;
+                    hashes = space.structural_hash(states.values, depth);
+                }
+                return to_array(hashes);
             },
             py::arg("states"), py::arg("depth"), "Deliberately coarse hashes, [B] uint64.")
         .def(

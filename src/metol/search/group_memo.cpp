@@ -6,60 +6,135 @@ namespace metol {
 
 namespace {
 
-// Everything outside a Stage that its rows depend on: producers, through what is inlined.
-uint64_t hash_producers(const PipelineIndex& index, const LoopNest& nest, int stage, uint64_t hash) {
-    for (const Edge& edge : index.stage(stage).edges) {
-        const FuncSchedule& producer = nest[edge.producer];
-        hash = combine(hash, static_cast<uint64_t>(edge.producer));
-        hash = combine(hash, (static_cast<uint64_t>(producer.placement) << 8) |
-                                 static_cast<uint64_t>(static_cast<uint8_t>(producer.innermost_dim)));
-        if (producer.placement == Placement::Inline) {
-            hash = hash_producers(index, nest, index.func(edge.producer).stages.front(), hash);
-        }
-    }
-    return hash;
+// What a reader sees of a Func that is not inlined.
+uint64_t seen_from_outside(int func, const FuncSchedule& schedule) {
+    return mix((static_cast<uint64_t>(func) << 32) | (static_cast<uint64_t>(schedule.placement) << 8) |
+               static_cast<uint64_t>(static_cast<uint8_t>(schedule.innermost_dim)));
 }
 
 }  // namespace
 
-std::vector<Group> groups_of(const PipelineIndex& index, const LoopNest& nest) {
-    std::vector<Group> groups;
-    std::vector<int32_t> group_of(nest.funcs.size(), -1);
+uint64_t Groups::producers_hash(const PipelineIndex& index, const LoopNest& nest, int func) const {
+    uint64_t hash = 0;
+    for (int32_t stage : index.func(func).stages) {
+        for (const Edge& edge : index.stage(stage).edges) {
+            const FuncSchedule& producer = nest[edge.producer];
+            const bool is_inline = producer.placement == Placement::Inline;
+            hash = mix(hash + (is_inline ? inlined_[static_cast<size_t>(edge.producer)]
+                                         : seen_from_outside(edge.producer, producer)));
+        }
+    }
+    return mix(hash + static_cast<uint64_t>(func));
+}
+
+void Groups::find(const PipelineIndex& index, const LoopNest& nest) {
+    const size_t count = nest.funcs.size();
+    keys_.clear();
+    group_of_.assign(count, -1);
+    is_host_.assign(count, 0);
+    inlined_.resize(count);
+    producers_.resize(count);
+    // Producers before consumers: what is inlined into an inlined Func is known before it.
+    for (auto func = index.order.rbegin(); func != index.order.rend(); ++func) {
+        const auto f = static_cast<size_t>(*func);
+        if (nest[*func].placement == Placement::Inline) {
+            inlined_[f] = producers_hash(index, nest, *func);
+        } else if (nest[*func].is_computed()) {
+            producers_[f] = producers_hash(index, nest, *func);
+        }
+    }
     for (int32_t func : index.order) {
         const FuncSchedule& schedule = nest[func];
         if (!schedule.is_computed()) {
             continue;
         }
-        int32_t group;
+        const auto f = static_cast<size_t>(func);
         if (schedule.placement == Placement::Root) {
-            group = static_cast<int32_t>(groups.size());
-            groups.emplace_back();
+            group_of_[f] = static_cast<int32_t>(keys_.size());
+            keys_.push_back(0);
         } else {
             // Its host was scheduled before it, so it already has a group.
-            group = group_of[static_cast<size_t>(index.stage(schedule.compute.stage).func)];
+            const auto host = static_cast<size_t>(index.stage(schedule.compute.stage).func);
+            is_host_[host] = 1;
+            group_of_[f] = group_of_[host];
         }
-        group_of[static_cast<size_t>(func)] = group;
-        Group& members = groups[static_cast<size_t>(group)];
-        members.funcs.push_back(func);
-        members.key = combine(members.key, schedule.hash);
-        for (int32_t stage : index.func(func).stages) {
-            members.key = hash_producers(index, nest, stage, members.key);
+        uint64_t& key = keys_[static_cast<size_t>(group_of_[f])];
+        key += combine(schedule.hash, producers_[f]);
+    }
+}
+
+std::vector<int32_t> Groups::members(const PipelineIndex& index, size_t group) const {
+    std::vector<int32_t> funcs;
+    for (int32_t func : index.order) {
+        if (group_of_[static_cast<size_t>(func)] == static_cast<int32_t>(group)) {
+            funcs.push_back(func);
         }
     }
-    return groups;
+    return funcs;
 }
 
-const GroupCost* GroupMemo::find(uint64_t key) const {
+uint64_t Groups::context_of(const LoopNest& nest, const std::vector<int32_t>& members) const {
+    uint64_t sum = 0;
+    for (int32_t func : members) {
+        const auto f = static_cast<size_t>(func);
+        sum += combine(is_host_[f] ? nest[func].hash : nest[func].outline_hash, producers_[f]);
+    }
+    return sum;
+}
+
+uint64_t Groups::row_key(const PipelineIndex& index, const LoopNest& nest, int stage, uint64_t context) const {
+    return combine(context, combine(nest[index.stage(stage).func].hash, static_cast<uint64_t>(stage)));
+}
+
+GroupMemo::Slot& GroupMemo::Shard::slot(uint64_t key) {
+    // The low bits chose the shard.
+    size_t i = (key / kShards) & (slots.size() - 1);
+    while (slots[i].key != 0 && slots[i].key != key) {
+        i = (i + 1) & (slots.size() - 1);
+    }
+    return slots[i];
+}
+
+void GroupMemo::Shard::grow() {
+    std::vector<Slot> old(2 * slots.size());
+    old.swap(slots);
+    for (const Slot& filled : old) {
+        if (filled.key != 0) {
+            slot(filled.key) = filled;
+        }
+    }
+}
+
+bool GroupMemo::find(uint64_t key, GroupCost& cost) const {
     const Shard& shard = shards_[key % kShards];
     const std::lock_guard lock(shard.mutex);
-    const auto found = shard.costs.find(key);
-    return found == shard.costs.end() ? nullptr : &found->second;
+    const Slot& slot = shard.slot(key);
+    cost = slot.cost;
+    return slot.key != 0;
 }
 
-const GroupCost* GroupMemo::store(uint64_t key, GroupCost cost) {
+GroupCost GroupMemo::store(uint64_t key, double seconds, std::vector<const InlinedRow*> inlined) {
     Shard& shard = shards_[key % kShards];
     const std::lock_guard lock(shard.mutex);
-    return &shard.costs.emplace(key, std::move(cost)).first->second;
+    if (2 * (shard.count + 1) > shard.slots.size()) {
+        shard.grow();
+    }
+    Slot& slot = shard.slot(key);
+    if (slot.key == 0) {
+        shard.count++;
+        slot.key = key;
+        slot.cost.seconds = seconds;
+        if (!inlined.empty()) {
+            slot.cost.inlined = &shard.lists.emplace_back(std::move(inlined));
+        }
+    }
+    return slot.cost;
+}
+
+const InlinedRow* GroupMemo::keep(InlinedRow row) {
+    Shard& shard = shards_[row.key % kShards];
+    const std::lock_guard lock(shard.mutex);
+    return &shard.rows.emplace_back(std::move(row));
 }
 
 }  // namespace metol

@@ -1,51 +1,89 @@
-// Costs of sub-nests of the root, remembered. A child differs from its parent in one or two of them.
+// Costs of sub-nests of the root, and of single rows in them, remembered. A child differs from its parent in one or two
+// sub-nests, and in each of those often in the tiling of one Func.
 //
 // The key of a sub-nest hashes every FuncSchedule in it, what is inlined into it, and where the Funcs that it reads
-// from outside are and how they are laid out: all that its feature rows depend on.
+// from outside are and how they are laid out: all that its feature rows depend on. The row of a Stage depends on less:
+// of a Func that nothing is computed inside, the tilings matter to its own Stages alone, because no other Stage looks
+// at regions or traffic from within its loops.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "schedule/loop_nest.hpp"
 #include "schedule/pipeline_index.hpp"
+#include "targets/base.hpp"
 
 namespace metol {
 
-// The computed Funcs of one sub-nest of the root, consumers before producers.
-struct Group {
-    std::vector<int32_t> funcs;
-    uint64_t key = 0;
+// The sub-nests of the root of one loop nest: each a Func at root with all that is computed inside it. An object is
+// used for one loop nest after another, and keeps its memory.
+class Groups {
+  public:
+    void find(const PipelineIndex& index, const LoopNest& nest);
+
+    size_t count() const { return keys_.size(); }
+    uint64_t key(size_t group) const { return keys_[group]; }
+    // The computed Funcs of a sub-nest, consumers before producers.
+    std::vector<int32_t> members(const PipelineIndex& index, size_t group) const;
+    // Hashes all that the row of `stage` depends on; `context` is the `context_of` its sub-nest.
+    uint64_t row_key(const PipelineIndex& index, const LoopNest& nest, int stage, uint64_t context) const;
+    // Hashes what is common to the row keys of a sub-nest.
+    uint64_t context_of(const LoopNest& nest, const std::vector<int32_t>& members) const;
+
+  private:
+    uint64_t producers_hash(const PipelineIndex& index, const LoopNest& nest, int func) const;
+
+    std::vector<uint64_t> keys_;       // [sub-nests]
+    std::vector<int32_t> group_of_;    // [Funcs] -1 where not computed
+    std::vector<uint8_t> is_host_;     // [Funcs] is another computed inside it?
+    std::vector<uint64_t> inlined_;    // [Funcs] of one that is inlined: all that it reads
+    std::vector<uint64_t> producers_;  // [Funcs] of one that is computed: all that it reads
 };
 
-std::vector<Group> groups_of(const PipelineIndex& index, const LoopNest& nest);
+// What a Stage, or a sub-nest, adds to the row of a Func that is inlined into it.
+struct InlinedRow {
+    int32_t stage;
+    uint64_t key;  // equal where the row is
+    std::vector<float> row;
+};
 
-// What one sub-nest costs: the seconds of its own Stages, and the rows of what is inlined into it. Those are kept
-// apart, because several sub-nests can inline the same Func, and its row is the sum over them.
+// What one sub-nest or one row costs: the seconds of its own Stages, and the rows of what is inlined into it (null for
+// none). Those are kept apart, because several sub-nests can inline the same Func, and its row is the sum over them.
 struct GroupCost {
     double seconds = 0;
-    struct Inlined {
-        int32_t stage;
-        std::vector<float> row;
-    };
-    std::vector<Inlined> inlined;
+    const std::vector<const InlinedRow*>* inlined = nullptr;
 };
 
+// A hash table from key to cost, of which nothing is ever taken out: what it points to stays as long as it does. Keys
+// are hashes of many bits already. Open addressing, because a lookup that misses the caches once is what costs here.
 class GroupMemo {
   public:
-    // Null where the key is new. What is returned stays as long as the memo.
-    const GroupCost* find(uint64_t key) const;
-    const GroupCost* store(uint64_t key, GroupCost cost);
+    bool find(uint64_t key, GroupCost& cost) const;
+    GroupCost store(uint64_t key, double seconds, std::vector<const InlinedRow*> inlined);
+    // Keeps a row for as long as the memo.
+    const InlinedRow* keep(InlinedRow row);
 
   private:
     static constexpr size_t kShards = 32;
+    static constexpr size_t kFirstSlots = 64;
+    struct Slot {
+        uint64_t key = 0;  // 0: empty
+        GroupCost cost;
+    };
     struct Shard {
         mutable std::mutex mutex;
-        std::unordered_map<uint64_t, GroupCost> costs;  // never moves its values
+        std::vector<Slot> slots = std::vector<Slot>(kFirstSlots);
+        size_t count = 0;
+        std::deque<std::vector<const InlinedRow*>> lists;
+        std::deque<InlinedRow> rows;
+
+        Slot& slot(uint64_t key);
+        const Slot& slot(uint64_t key) const { return const_cast<Shard*>(this)->slot(key); }
+        void grow();
     };
     std::array<Shard, kShards> shards_;
 };

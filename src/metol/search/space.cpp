@@ -1,6 +1,8 @@
 #include "search/space.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <tuple>
 
 #include "schedule/hashing.hpp"
 #include "schedule/structural_hash.hpp"
@@ -95,46 +97,113 @@ State Space::root() const {
     return nest;
 }
 
+std::optional<Decision> Space::frozen_decision(const LoopNest& nest) const {
+    const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
+    const auto func = static_cast<size_t>(step.func);
+    if (func >= options_.frozen.size()) {
+        return std::nullopt;
+    }
+    // The n-th decision of a frozen Func is the n-th of its list.
+    size_t position = 0;
+    for (size_t i = static_cast<size_t>(nest.decisions_made); i > 0 && steps_[i - 1].func == step.func; i--) {
+        position++;
+    }
+    if (position >= options_.frozen[func].size()) {
+        return std::nullopt;
+    }
+    return options_.frozen[func][position];
+}
+
 std::vector<DecisionFamily> Space::families(const LoopNest& nest) const {
     if (is_complete(nest)) {
         return {};
     }
-    const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
-    const auto func = static_cast<size_t>(step.func);
-    if (func < options_.frozen.size() && !options_.frozen[func].empty()) {
-        // The n-th decision of a frozen Func is the n-th of its list.
-        size_t position = 0;
-        for (size_t i = static_cast<size_t>(nest.decisions_made); i > 0 && steps_[i - 1].func == step.func; i--) {
-            position++;
-        }
-        if (position < options_.frozen[func].size()) {
-            return {{options_.frozen[func][position], {}}};
+    if (const std::optional<Decision> frozen = frozen_decision(nest)) {
+        // What was frozen beside other decisions may not be legal beside these: then the Func is free.
+        LoopNest child;
+        if (target_->apply(*index_, shared_->pool, nest, *frozen, child) == Pruned::None) {
+            return {{*frozen, {}}};
         }
     }
-    return target_->families(*index_, nest, step, options_);
+    return target_->families(*index_, nest, steps_[static_cast<size_t>(nest.decisions_made)], options_);
+}
+
+void Space::keep_sample(std::vector<State>& children) const {
+    struct Ranked {
+        uint64_t bucket;
+        uint64_t rank;  // random, but the same for the same loop nest
+        size_t position;
+    };
+    std::vector<Ranked> ranked;
+    for (size_t i = 0; i < children.size(); i++) {
+        ranked.push_back({metol::structural_hash(*index_, *children[i], options_.sample_depth),
+                          combine(options_.sample_seed, metol::identity_hash(*children[i])), i});
+    }
+    std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+        return std::tie(a.bucket, a.rank, a.position) < std::tie(b.bucket, b.rank, b.position);
+    });
+    std::vector<uint8_t> is_kept(children.size(), 0);
+    for (size_t begin = 0; begin < ranked.size();) {
+        size_t end = begin + 1;
+        while (end < ranked.size() && ranked[end].bucket == ranked[begin].bucket) {
+            end++;
+        }
+        // log2 of a bucket of one is 0, but nothing stands for it then.
+        const size_t kept = std::max<size_t>(1, static_cast<size_t>(std::bit_width(end - begin)) - 1);
+        for (size_t i = begin; i < begin + kept; i++) {
+            is_kept[ranked[i].position] = 1;
+        }
+        begin = end;
+    }
+    size_t position = 0;
+    std::erase_if(children, [&](const State&) { return is_kept[position++] == 0; });
+}
+
+std::shared_ptr<const PathNode> Space::path_through(const LoopNest& nest) {
+    return nest.decisions_made == 0 ? nullptr : std::make_shared<const PathNode>(nest.path, std::vector{nest.last});
+}
+
+Pruned Space::decide(const LoopNest& nest, const Decision& decision, LoopNest& child) {
+    const Pruned reason = target_->apply(*index_, shared_->pool, nest, decision, child);
+    if (reason != Pruned::None) {
+        pruned_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+    }
+    return reason;
+}
+
+State Space::make_child(const LoopNest& nest, const std::shared_ptr<const PathNode>& path, const Decision& decision,
+                        Pruned& reason) {
+    // Most candidates of some families are illegal: only what becomes a state is allocated.
+    thread_local LoopNest scratch;
+    reason = decide(nest, decision, scratch);
+    if (reason != Pruned::None) {
+        return nullptr;
+    }
+    auto child = std::make_shared<LoopNest>(scratch);
+    child->path = path;
+    child->last = decision;
+    return child;
 }
 
 State Space::make_child(const State& state, const Decision& decision, Pruned& reason) {
-    auto nest = std::make_shared<LoopNest>();
-    reason = target_->apply(*index_, shared_->pool, *state, decision, *nest);
-    if (reason != Pruned::None) {
-        pruned_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
-        return nullptr;
-    }
-    nest->path = std::make_shared<const PathNode>(PathNode{state->path, decision});
-    return nest;
+    return make_child(*state, path_through(*state), decision, reason);
 }
 
 Expansion Space::expand(std::span<const State> states) {
     std::vector<std::vector<State>> made(states.size());
     shared_->workers.run(states.size(), [&](size_t i) {
+        const auto path = path_through(*states[i]);
         for (const DecisionFamily& family : families(*states[i])) {
-            for (int64_t number = 0; number < family.count(); number++) {
+            const int64_t count = family.count();
+            for (int64_t number = 0; number < count; number++) {
                 Pruned reason = Pruned::None;
-                if (State made_child = make_child(states[i], family.decode(number), reason)) {
+                if (State made_child = make_child(*states[i], path, family.decode(number), reason)) {
                     made[i].push_back(std::move(made_child));
                 }
             }
+        }
+        if (options_.sample_depth >= 0) {
+            keep_sample(made[i]);
         }
     });
     Expansion expansion;
@@ -243,46 +312,91 @@ double Space::cost_row(int stage, std::span<const float> row, const CostModelWei
     return seconds;
 }
 
-GroupCost Space::cost_group(const LoopNest& nest, const Group& group, const CostModelWeights& model) const {
-    const size_t columns = target_->feature_columns().size();
-    thread_local std::vector<float> rows;
-    rows.assign(static_cast<size_t>(index_->stage_count()) * columns, 0.0F);
-    target_->featurize(*index_, nest, group.funcs, rows);
-    GroupCost cost;
-    for (int stage = 0; stage < index_->stage_count(); stage++) {
-        const std::span<const float> row(rows.data() + static_cast<size_t>(stage) * columns, columns);
-        if (std::all_of(row.begin(), row.end(), [](float value) { return value == 0; })) {
-            continue;
-        }
-        if (nest[index_->stage(stage).func].placement == Placement::Inline) {
-            cost.inlined.push_back({stage, {row.begin(), row.end()}});
-        } else {
-            cost.seconds += cost_row(stage, row, model);
+GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
+                            GroupMemo& memo) const {
+    const std::vector<int32_t> members = groups.members(*index_, group);
+    const uint64_t context = groups.context_of(nest, members);
+    std::vector<int32_t> stages;
+    std::vector<GroupCost> costs;
+    std::vector<int32_t> missing;
+    std::vector<size_t> positions;  // of what is missing
+    for (int32_t func : members) {
+        for (int32_t stage : index_->func(func).stages) {
+            costs.emplace_back();
+            if (!memo.find(groups.row_key(*index_, nest, stage, context), costs.back())) {
+                missing.push_back(stage);
+                positions.push_back(stages.size());
+            }
+            stages.push_back(stage);
         }
     }
-    return cost;
+    std::vector<StageRow> rows(missing.size());
+    target_->featurize(*index_, nest, members, missing, rows);
+    for (size_t i = 0; i < missing.size(); i++) {
+        const uint64_t key = groups.row_key(*index_, nest, missing[i], context);
+        std::vector<const InlinedRow*> inlined;
+        for (StageRow::Inlined& part : rows[i].inlined) {
+            inlined.push_back(
+                memo.keep({part.stage, combine(key, static_cast<uint64_t>(part.stage)), std::move(part.row)}));
+        }
+        costs[positions[i]] = memo.store(key, cost_row(missing[i], rows[i].row, model), std::move(inlined));
+    }
+    double seconds = 0;
+    std::vector<const InlinedRow*> inlined;
+    for (const GroupCost& cost : costs) {
+        seconds += cost.seconds;
+        if (cost.inlined != nullptr) {
+            inlined.insert(inlined.end(), cost.inlined->begin(), cost.inlined->end());
+        }
+    }
+    return memo.store(groups.key(group), seconds, std::move(inlined));
+}
+
+double Space::cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model,
+                           GroupMemo& memo) const {
+    uint64_t key = parts.size();
+    for (const InlinedRow* part : parts) {
+        key = combine(key, part->key);
+    }
+    GroupCost known;
+    if (memo.find(key, known)) {
+        return known.seconds;
+    }
+    std::vector<float> row = parts.front()->row;
+    for (const InlinedRow* part : parts.subspan(1)) {
+        target_->add_inlined(part->row, row);
+    }
+    return memo.store(key, cost_row(parts.front()->stage, row, model), {}).seconds;
 }
 
 double Space::cost_one(const LoopNest& nest, const CostModelWeights& model) {
+    thread_local Groups groups;
+    thread_local std::vector<const InlinedRow*> inlined;
     GroupMemo& memo = shared_->memo(model.id);
-    std::vector<GroupCost::Inlined> inlined;
+    groups.find(*index_, nest);
+    inlined.clear();
     double total = 0;
-    for (const Group& group : groups_of(*index_, nest)) {
-        const GroupCost* cost = memo.find(group.key);
-        cost = cost ? cost : memo.store(group.key, cost_group(nest, group, model));
-        total += cost->seconds;
-        for (const GroupCost::Inlined& part : cost->inlined) {
-            const auto same = std::find_if(inlined.begin(), inlined.end(),
-                                           [&](const GroupCost::Inlined& other) { return other.stage == part.stage; });
-            if (same == inlined.end()) {
-                inlined.push_back(part);
-            } else {
-                target_->add_inlined(part.row, same->row);
-            }
+    for (size_t group = 0; group < groups.count(); group++) {
+        GroupCost cost;
+        if (!memo.find(groups.key(group), cost)) {
+            cost = cost_group(nest, groups, group, model, memo);
+        }
+        total += cost.seconds;
+        if (cost.inlined != nullptr) {
+            inlined.insert(inlined.end(), cost.inlined->begin(), cost.inlined->end());
         }
     }
-    for (const GroupCost::Inlined& part : inlined) {
-        total += cost_row(part.stage, part.row, model);
+    std::sort(inlined.begin(), inlined.end(), [](const InlinedRow* a, const InlinedRow* b) {
+        return a->stage != b->stage ? a->stage < b->stage : a->key < b->key;
+    });
+    const std::span<const InlinedRow* const> parts(inlined);
+    for (size_t begin = 0; begin < parts.size();) {
+        size_t end = begin + 1;
+        while (end < parts.size() && parts[end]->stage == parts[begin]->stage) {
+            end++;
+        }
+        total += cost_inlined(parts.subspan(begin, end - begin), model, memo);
+        begin = end;
     }
     return total;
 }
@@ -306,24 +420,48 @@ std::vector<double> Space::stage_costs(const State& state, const CostModelWeight
     return costs;
 }
 
+std::vector<double> Space::func_seconds(const State& state, const CostModelWeights& model) {
+    std::vector<double> seconds(static_cast<size_t>(index_->func_count()), 0.0);
+    const std::vector<double> stages = stage_costs(state, model);
+    for (size_t stage = 0; stage < stages.size(); stage++) {
+        seconds[static_cast<size_t>(index_->stage(static_cast<int>(stage)).func)] += stages[stage];
+    }
+    return seconds;
+}
+
 std::vector<float> Space::featurize(std::span<const State> states) {
-    const size_t size = static_cast<size_t>(index_->stage_count()) * target_->feature_columns().size();
+    const size_t columns = target_->feature_columns().size();
+    const size_t size = static_cast<size_t>(index_->stage_count()) * columns;
     std::vector<float> features(states.size() * size, 0.0F);
     shared_->workers.run(states.size(), [&](size_t i) {
-        const std::span<float> rows(features.data() + i * size, size);
-        for (const Group& group : groups_of(*index_, *states[i])) {
-            target_->featurize(*index_, *states[i], group.funcs, rows);
+        const std::span<float> all(features.data() + i * size, size);
+        const auto row_of = [&](int32_t stage) { return all.subspan(static_cast<size_t>(stage) * columns, columns); };
+        Groups groups;
+        groups.find(*index_, *states[i]);
+        for (size_t group = 0; group < groups.count(); group++) {
+            const std::vector<int32_t> members = groups.members(*index_, group);
+            std::vector<int32_t> stages;
+            for (int32_t func : members) {
+                stages.insert(stages.end(), index_->func(func).stages.begin(), index_->func(func).stages.end());
+            }
+            std::vector<StageRow> rows(stages.size());
+            target_->featurize(*index_, *states[i], members, stages, rows);
+            for (size_t s = 0; s < stages.size(); s++) {
+                std::copy(rows[s].row.begin(), rows[s].row.end(), row_of(stages[s]).begin());
+                for (const StageRow::Inlined& part : rows[s].inlined) {
+                    target_->add_inlined(part.row, row_of(part.stage));
+                }
+            }
         }
-        target_->patch_whole_program(*index_, *states[i], rows);
+        target_->patch_whole_program(*index_, *states[i], all);
     });
     return features;
 }
 
-std::vector<uint64_t> Space::structural_hash(std::span<const State> states, int depth) const {
+std::vector<uint64_t> Space::structural_hash(std::span<const State> states, int depth) {
     std::vector<uint64_t> hashes(states.size());
-    for (size_t i = 0; i < states.size(); i++) {
-        hashes[i] = metol::structural_hash(*index_, *states[i], depth);
-    }
+    shared_->workers.run(states.size(),
+                         [&](size_t i) { hashes[i] = metol::structural_hash(*index_, *states[i], depth); });
     return hashes;
 }
 
@@ -337,8 +475,11 @@ std::vector<uint64_t> Space::identity_hash(std::span<const State> states) const 
 
 std::vector<Decision> Space::path(const LoopNest& nest) const {
     std::vector<Decision> decisions;
+    if (nest.decisions_made > 0) {
+        decisions.push_back(nest.last);
+    }
     for (const PathNode* node = nest.path.get(); node != nullptr; node = node->previous.get()) {
-        decisions.push_back(node->decision);
+        decisions.insert(decisions.end(), node->decisions.rbegin(), node->decisions.rend());
     }
     std::reverse(decisions.begin(), decisions.end());
     return decisions;
@@ -366,25 +507,44 @@ Space::Replayed Space::replay(std::span<const Decision> decisions) {
     return result;
 }
 
-State Space::follow(State state, std::span<const Decision> decisions) {
+bool Space::follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made) {
+    const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
+    const bool is_location = step.kind == DecisionStep::Kind::Location;
+    Decision keep;
+    keep.func = step.func;
+    keep.stage = step.stage;
+    Decision decision = wanted;
+    bool is_made = target_->is_offered(*index_, nest, wanted) && decide(nest, decision, scratch) == Pruned::None;
+    if (!is_made) {
+        keep.kind = is_location ? DecisionKind::Root : DecisionKind::Keep;
+        decision = keep;
+        is_made = decide(nest, decision, scratch) == Pruned::None;
+    }
+    if (is_made) {
+        std::swap(nest, scratch);
+        made.push_back(decision);
+    }
+    return is_made;
+}
+
+State Space::follow(const State& state, std::span<const Decision> decisions) {
+    if (decisions.empty()) {
+        return state;
+    }
+    // The states on the way are seen by nobody: two of them in turn are enough.
+    LoopNest nest = *state;
+    LoopNest scratch;
+    PathNode path{path_through(*state), {}};
+    path.decisions.reserve(decisions.size());
     for (const Decision& wanted : decisions) {
-        const DecisionStep& step = steps_[static_cast<size_t>(state->decisions_made)];
-        const bool is_location = step.kind == DecisionStep::Kind::Location;
-        Decision keep;
-        keep.func = step.func;
-        keep.stage = step.stage;
-        Pruned reason = Pruned::None;
-        const bool is_offered = target_->is_offered(*index_, *state, wanted);
-        State next = is_offered ? make_child(state, wanted, reason) : nullptr;
-        if (!next && is_location) {
-            keep.kind = DecisionKind::Root;
-        }
-        state = next ? std::move(next) : make_child(state, keep, reason);
-        if (!state) {
+        if (!follow_one(wanted, nest, scratch, path.decisions)) {
             return nullptr;
         }
     }
-    return state;
+    nest.last = path.decisions.back();
+    path.decisions.pop_back();
+    nest.path = std::make_shared<const PathNode>(std::move(path));
+    return std::make_shared<const LoopNest>(std::move(nest));
 }
 
 std::vector<State> Space::neighbours(const State& state, size_t position) {
@@ -403,10 +563,11 @@ std::vector<State> Space::neighbours(const State& state, size_t position) {
         }
     }
     std::vector<State> made(alternatives.size());
+    const auto path_before = path_through(*before);
     shared_->workers.run(alternatives.size(), [&](size_t i) {
         Pruned reason = Pruned::None;
-        if (State changed = make_child(before, alternatives[i], reason)) {
-            made[i] = follow(std::move(changed), all.subspan(position + 1));
+        if (State changed = make_child(*before, path_before, alternatives[i], reason)) {
+            made[i] = follow(changed, all.subspan(position + 1));
         }
     });
     std::erase(made, nullptr);

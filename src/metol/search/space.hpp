@@ -53,10 +53,12 @@ class Space {
     std::vector<double> cost(std::span<const State> states, const CostModelWeights& model);
     // Seconds of each Stage of one state, [stages]; what is inlined has its own.
     std::vector<double> stage_costs(const State& state, const CostModelWeights& model);
+    // [Funcs] what each Func adds to the cost of one state, inlined ones included.
+    std::vector<double> func_seconds(const State& state, const CostModelWeights& model);
     // [states, stages, features]
     std::vector<float> featurize(std::span<const State> states);
 
-    std::vector<uint64_t> structural_hash(std::span<const State> states, int depth) const;
+    std::vector<uint64_t> structural_hash(std::span<const State> states, int depth);
     std::vector<uint64_t> identity_hash(std::span<const State> states) const;
 
     std::vector<Decision> path(const LoopNest& nest) const;
@@ -82,13 +84,24 @@ class Space {
   private:
     struct Shared;  // what restricted spaces share: pool, memo, workers
 
+    std::optional<Decision> frozen_decision(const LoopNest& nest) const;
     std::vector<DecisionFamily> families(const LoopNest& nest) const;
+    // Keeps log2 of each structural bucket of the children of one state (Anderson et al. 2021, §3.1).
+    void keep_sample(std::vector<State>& children) const;
+    // The decisions up to a state, where its children can share them.
+    static std::shared_ptr<const PathNode> path_through(const LoopNest& nest);
+    Pruned decide(const LoopNest& nest, const Decision& decision, LoopNest& child);
     State make_child(const State& state, const Decision& decision, Pruned& reason);
-    State follow(State state, std::span<const Decision> decisions);
+    State make_child(const LoopNest& nest, const std::shared_ptr<const PathNode>& path, const Decision& decision,
+                     Pruned& reason);
+    bool follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made);
+    State follow(const State& state, std::span<const Decision> decisions);
     State sample_one(const State& state, uint64_t& seed);
     double cost_one(const LoopNest& nest, const CostModelWeights& model);
     double cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const;
-    GroupCost cost_group(const LoopNest& nest, const Group& group, const CostModelWeights& model) const;
+    double cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model, GroupMemo& memo) const;
+    GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
+                         GroupMemo& memo) const;
 
     std::shared_ptr<const PipelineIndex> index_;
     std::shared_ptr<const Target> target_;

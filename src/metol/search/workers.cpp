@@ -76,6 +76,12 @@ Workers::~Workers() {
 }
 
 void Workers::run(size_t count, const std::function<void(size_t)>& body) {
+    if (count <= 1 || team_->threads.empty()) {
+        for (size_t i = 0; i < count; i++) {
+            body(i);
+        }
+        return;
+    }
     const std::lock_guard one_at_a_time(team_->run_mutex);
     {
         const std::lock_guard lock(team_->mutex);

@@ -24,6 +24,10 @@ struct SpaceOptions {
     bool allow_storage = true;                  // false: storage stays where Halide puts it
     bool allow_nested_parallel = true;          // false: only Stages at root are parallel
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
+    // Of the children of a state that share a structural hash of this depth, only log2 are offered, chosen at random
+    // (Anderson et al. 2021, §3.1); below 0 for all of them.
+    int32_t sample_depth = -1;
+    uint64_t sample_seed = 0;
 };
 
 // What is to be decided next.
@@ -55,6 +59,16 @@ struct TermConstant {
     double value;
 };
 
+// The feature row of one Stage that is computed, and what it adds to the rows of the Funcs inlined into it.
+struct StageRow {
+    struct Inlined {
+        int32_t stage;
+        std::vector<float> row;  // [feature_columns]
+    };
+    std::vector<float> row;  // [feature_columns]
+    std::vector<Inlined> inlined;
+};
+
 class Target {
   public:
     virtual ~Target() = default;
@@ -73,10 +87,10 @@ class Target {
     virtual std::span<const FeatureColumn> term_columns() const = 0;
     virtual std::span<const FeatureColumn> quantity_columns() const = 0;
     virtual std::vector<TermConstant> term_constants() const = 0;
-    // Fills the rows of the Stages of `group` (Funcs that share a root ancestor, and what is inlined into them).
-    // `rows` is [stages, feature_columns]; rows of other Stages are left alone.
+    // Fills the rows of `stages`, which belong to Funcs of `group` (all that share a root ancestor). A row depends on
+    // the loop nest only as far as search/group_memo.hpp says.
     virtual void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
-                           std::span<float> rows) const = 0;
+                           std::span<const int32_t> stages, std::span<StageRow> rows) const = 0;
     // Adds to the row of a Func what another sub-nest that inlines it does with it.
     virtual void add_inlined(std::span<const float> part, std::span<float> row) const = 0;
     // Fills the columns that depend on all groups at once, in the rows of a whole state.

@@ -4,6 +4,7 @@
 #include "targets/cpu/decisions.hpp"
 #include "targets/cpu/feature_table.hpp"
 #include "targets/cpu/featurize.hpp"
+#include "targets/cpu/group_featurizer.hpp"
 
 namespace metol {
 
@@ -37,8 +38,8 @@ class CpuTarget final : public Target {
     }
 
     void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
-                   std::span<float> rows) const override {
-        cpu::featurize(machine_, index, nest, group, rows);
+                   std::span<const int32_t> stages, std::span<StageRow> rows) const override {
+        cpu::GroupFeaturizer(machine_, index, nest, group).run(stages, rows);
     }
 
     void add_inlined(std::span<const float> part, std::span<float> row) const override {

@@ -17,11 +17,9 @@ constexpr double kClampedShareInside = 0.5;
 
 }  // namespace
 
-void GroupFeaturizer::run() {
-    for (int32_t func : group_) {
-        for (size_t s = 0; s < index_.func(func).stages.size(); s++) {
-            featurize_stage(index_.func(func).stages[s], nest_[func].stages[s]);
-        }
+void GroupFeaturizer::run(std::span<const int32_t> stages, std::span<StageRow> rows) {
+    for (size_t i = 0; i < stages.size(); i++) {
+        featurize_stage(stages[i], rows[i]);
     }
 }
 
@@ -210,11 +208,12 @@ void GroupFeaturizer::measure_working_sets(const StageContext& context, float* o
     out[k_working_set_at_realization] = static_cast<float>(at_realization);
 }
 
-void GroupFeaturizer::add_inlined(const StageContext& context, const float* out) {
+void GroupFeaturizer::add_inlined(const StageContext& context, StageRow& row) const {
+    const std::vector<float>& out = row.row;
     for (const InlinedUse& use : context.reads.inlined) {
         const int inlined_stage = index_.func(use.func).stages.front();
         const auto calls = static_cast<float>(use.calls_per_point);
-        std::array<float, kFeatureCount> part{};
+        std::vector<float> part(kFeatureCount, 0.0F);
         part[k_inlined_calls] = calls * out[k_points_computed_total];
         part[k_num_vectors] = calls * out[k_num_vectors];
         part[k_num_scalars] = calls * out[k_num_scalars];
@@ -222,18 +221,20 @@ void GroupFeaturizer::add_inlined(const StageContext& context, const float* out)
             part[shared] = out[shared];
         }
         part[k_points_computed_minimum] = static_cast<float>(index_.minimum_points[static_cast<size_t>(inlined_stage)]);
-        part[k_bytes_at_root] =
-            static_cast<float>(regions_.required(use.func, Site{}).points() * index_.func(use.func).bytes_per_point());
-        add_inlined_row(part, {row(inlined_stage), kFeatureCount});
+        part[k_bytes_at_root] = static_cast<float>(index_.root_points[static_cast<size_t>(use.func)] *
+                                                   index_.func(use.func).bytes_per_point());
+        row.inlined.push_back({inlined_stage, std::move(part)});
     }
 }
 
-void GroupFeaturizer::featurize_stage(int stage_id, const StageNest& nest) {
+void GroupFeaturizer::featurize_stage(int stage_id, StageRow& row) {
+    const StageNest& nest = nest_of(index_, nest_, stage_id);
     StageContext context{stage_id, nest, regions_.chain(stage_id), 0, 1, effective_reads(index_, nest_, stage_id)};
     for (int32_t points : nest.levels.back()) {
         context.tile_points *= points;
     }
-    float* out = row(stage_id);
+    row.row.assign(kFeatureCount, 0.0F);
+    float* out = row.row.data();
     count_events(context, out);
     context.iterations_of_tile = out[k_loop_iterations];
     measure_storage(context, out);
@@ -241,12 +242,7 @@ void GroupFeaturizer::featurize_stage(int stage_id, const StageNest& nest) {
     count_loads(context, out);
     measure_traffic(context, out);
     measure_working_sets(context, out);
-    add_inlined(context, out);
-}
-
-void featurize(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
-               std::span<const int32_t> group, std::span<float> rows) {
-    GroupFeaturizer(machine, index, nest, group, rows).run();
+    add_inlined(context, row);
 }
 
 void add_inlined_row(std::span<const float> part, std::span<float> row) {

@@ -1,9 +1,11 @@
-// The rows of one sub-nest of the root, feature by feature; private to featurize.
+// From a loop nest to the feature rows of features.def, for one sub-nest of the root (Adams et al. 2019, §4.1 and
+// appendix A).
 #pragma once
 
 #include <span>
-#include <unordered_map>
+#include <vector>
 
+#include "targets/base.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
 #include "targets/cpu/feature_table.hpp"
 #include "targets/cpu/loads.hpp"
@@ -18,10 +20,11 @@ struct Footprint {
 class GroupFeaturizer {
   public:
     GroupFeaturizer(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
-                    std::span<const int32_t> group, std::span<float> rows)
-        : machine_(machine), index_(index), nest_(nest), group_(group), rows_(rows), regions_(index, nest) {}
+                    std::span<const int32_t> group)
+        : machine_(machine), index_(index), nest_(nest), group_(group), regions_(index, nest) {}
 
-    void run();
+    // Fills the rows of these Stages of the group.
+    void run(std::span<const int32_t> stages, std::span<StageRow> rows);
 
   private:
     struct StageContext {
@@ -38,8 +41,6 @@ class GroupFeaturizer {
     bool is_known(int func) const {
         return index_.func(func).is_input || nest_[func].placement != Placement::Unscheduled;
     }
-
-    float* row(int stage) { return rows_.data() + static_cast<size_t>(stage) * kFeatureCount; }
 
     Footprint footprint_of(int func, const Box& box) const;
 
@@ -60,7 +61,7 @@ class GroupFeaturizer {
     // iteration to the next of the innermost loop whose body fits; everything outside it brings it in again.
     Footprint traffic(const StageContext& context, int producer, double capacity);
 
-    void featurize_stage(int stage_id, const StageNest& nest);
+    void featurize_stage(int stage_id, StageRow& row);
     void count_events(const StageContext& context, float* out);
     void measure_storage(const StageContext& context, float* out);
     void measure_reads(const StageContext& context, float* out);
@@ -69,7 +70,7 @@ class GroupFeaturizer {
     bool writes_densely(const StageContext& context) const;
     void measure_traffic(const StageContext& context, float* out);
     void measure_working_sets(const StageContext& context, float* out);
-    void add_inlined(const StageContext& context, const float* out);
+    void add_inlined(const StageContext& context, StageRow& row) const;
     Site task_site(const StageContext& context) const;
     Footprint read_footprint(int stage, const Site& site, double* allocations);
 
@@ -77,10 +78,11 @@ class GroupFeaturizer {
     const PipelineIndex& index_;
     const LoopNest& nest_;
     std::span<const int32_t> group_;
-    std::span<float> rows_;
     Regions regions_;
-    std::unordered_map<uint64_t, std::vector<ReadBox>> reads_;
-    std::unordered_map<uint64_t, double> touched_;
+    Borrowed<SiteTable<std::vector<ReadBox>>> reads_;
+    Borrowed<SiteTable<double>> touched_;
+    Borrowed<SiteTable<double>> storage_;
+    std::vector<ReadBox> outside_;  // what touched_bytes is adding up
 };
 
 }  // namespace metol::cpu

@@ -30,54 +30,55 @@ Footprint GroupFeaturizer::footprint_of(int func, const Box& box) const {
 }
 
 double GroupFeaturizer::storage_bytes(int func) {
-    return cpu::storage_bytes(index_, nest_, regions_, func);
+    const uint64_t key = site_key(0, func, Site{});
+    if (const double* found = storage_->find(key)) {
+        return *found;
+    }
+    return storage_->add(key) = cpu::storage_bytes(index_, nest_, regions_, func);
 }
 
 const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& site) {
-    const uint64_t key =
-        (static_cast<uint64_t>(stage) << 32) | (static_cast<uint64_t>(static_cast<uint16_t>(site.stage)) << 16) |
-        (static_cast<uint64_t>(static_cast<uint8_t>(site.level)) << 8) | static_cast<uint8_t>(site.loops);
-    const auto found = reads_.find(key);
-    if (found != reads_.end()) {
-        return found->second;
+    const uint64_t key = site_key(0, stage, site);
+    if (const auto* found = reads_->find(key)) {
+        return *found;
     }
-    return reads_[key] = read_boxes(index_, nest_, stage, regions_.loops(stage, site));
+    std::vector<ReadBox>& reads = reads_->add(key);
+    read_boxes(index_, nest_, stage, regions_.loops(stage, site), reads);
+    return reads;
 }
 
 double GroupFeaturizer::touched_bytes(const Site& site) {
-    const uint64_t key = (static_cast<uint64_t>(static_cast<uint16_t>(site.stage)) << 16) |
-                         (static_cast<uint64_t>(static_cast<uint8_t>(site.level)) << 8) |
-                         static_cast<uint8_t>(site.loops);
-    if (const auto found = touched_.find(key); found != touched_.end()) {
-        return found->second;
+    const uint64_t key = site_key(0, 0, site);
+    if (const double* found = touched_->find(key)) {
+        return *found;
     }
-    std::unordered_map<int, Box> outside;
+    outside_.clear();
     double bytes = 0;
     for (int32_t func : group_) {
-        const bool is_stored_inside = nest_[func].placement == Placement::At && regions_.is_inside(func, site) &&
-                                      (site.is_root() || is_stored_in(func, site));
+        const bool is_inside = site.is_root() || regions_.is_inside(func, site);
+        const bool is_stored_inside = nest_[func].placement == Placement::At && is_inside && is_stored_in(func, site);
         bytes += is_stored_inside ? storage_bytes(func) : 0;
         for (int stage : index_.func(func).stages) {
             const bool is_own = stage == site.stage;
-            if (!is_own && !site.is_root() && !regions_.is_inside(func, site)) {
+            if (!is_own && !is_inside) {
                 continue;
             }
             for (const ReadBox& read : reads_at(stage, site)) {
                 const bool is_local =
                     nest_[read.producer].placement == Placement::At && is_stored_in(read.producer, site);
                 if (!is_local && is_known(read.producer)) {
-                    outside[read.producer].include(read.box);
+                    include(outside_, read.producer, read.box);
                 }
             }
             if (is_own || (site.is_root() && nest_[func].placement == Placement::Root)) {
-                outside[func].include(written_box(stage, site));
+                include(outside_, func, written_box(stage, site));
             }
         }
     }
-    for (const auto& [producer, box] : outside) {
-        bytes += footprint_of(producer, box).bytes;
+    for (const ReadBox& read : outside_) {
+        bytes += footprint_of(read.producer, read.box).bytes;
     }
-    return touched_[key] = bytes;
+    return touched_->add(key) = bytes;
 }
 
 bool GroupFeaturizer::is_stored_in(int func, const Site& site) const {

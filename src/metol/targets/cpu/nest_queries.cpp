@@ -5,10 +5,8 @@
 namespace metol::cpu {
 
 const StageNest& nest_of(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
-    const int func = index.stage(stage_id).func;
-    const auto& stages = index.func(func).stages;
-    const auto position = std::find(stages.begin(), stages.end(), stage_id) - stages.begin();
-    return nest[func].stages[static_cast<size_t>(position)];
+    const Stage& stage = index.stage(stage_id);
+    return nest[stage.func].stages[static_cast<size_t>(stage.index)];
 }
 
 int loops_that_turn(const Trips& trips) {

@@ -67,17 +67,19 @@ class StageFeaturizer {
           tiling_(tiling),
           regions_(index, nest) {}
 
-    void run(std::span<float> rows) {
-        float* out = rows.data() + static_cast<size_t>(id_) * kFeatureCount;
+    void run(StageRow& row) {
+        row.row.assign(kFeatureCount, 0.0F);
+        float* out = row.row.data();
         count_threads(out);
         count_sectors(out);
         measure_bytes(out);
         out[k_launches] = 1;
         const double slowdown = static_cast<double>(out[k_sm_imbalance]) * static_cast<double>(out[k_exposed_latency]);
         for (const InlinedUse& use : reads_.inlined) {
-            const auto inlined = static_cast<size_t>(index_.func(use.func).stages.front());
-            rows[inlined * kFeatureCount + k_inlined_lanes] +=
+            std::vector<float> part(kFeatureCount, 0.0F);
+            part[k_inlined_lanes] =
                 static_cast<float>(use.calls_per_point * static_cast<double>(out[k_lanes_issued]) * slowdown);
+            row.inlined.push_back({index_.func(use.func).stages.front(), std::move(part)});
         }
     }
 
@@ -144,7 +146,9 @@ class StageFeaturizer {
     // Distinct bytes read while the loops of the Stage cover `loops`, in whole sectors.
     double bytes_read(const Box& loops) const {
         double bytes = 0;
-        for (const ReadBox& read : read_boxes(index_, nest_, id_, loops)) {
+        std::vector<ReadBox> reads;
+        read_boxes(index_, nest_, id_, loops, reads);
+        for (const ReadBox& read : reads) {
             if (!is_known(read.producer) || read.box.is_empty) {
                 continue;
             }
@@ -185,14 +189,15 @@ class StageFeaturizer {
 }  // namespace
 
 void featurize(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
-               std::span<const int32_t> group, std::span<float> rows) {
-    for (int32_t func : group) {
-        for (size_t s = 0; s < index.func(func).stages.size(); s++) {
-            const int stage_id = index.func(func).stages[s];
-            if (!index.stage(stage_id).is_undef) {
-                StageFeaturizer(machine, index, nest, stage_id, nest[func].stages[s]).run(rows);
-            }
+               std::span<const int32_t> stages, std::span<StageRow> rows) {
+    for (size_t i = 0; i < stages.size(); i++) {
+        const Stage& stage = index.stage(stages[i]);
+        if (stage.is_undef) {
+            rows[i].row.assign(kFeatureCount, 0.0F);
+            continue;
         }
+        const StageNest& tiling = nest[stage.func].stages[static_cast<size_t>(stage.index)];
+        StageFeaturizer(machine, index, nest, stages[i], tiling).run(rows[i]);
     }
 }
 

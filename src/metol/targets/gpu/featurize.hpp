@@ -9,10 +9,10 @@
 
 namespace metol::gpu {
 
-// Fills the rows of the Stages of `group` and adds to those of what is inlined into them; `rows` is
-// [stages, features]. A Func that is not scheduled yet costs nothing to read.
+// Makes the rows of `stages`, and what each adds to those of what is inlined into it.
+// A Func that is not scheduled yet costs nothing to read.
 void featurize(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
-               std::span<const int32_t> group, std::span<float> rows);
+               std::span<const int32_t> stages, std::span<StageRow> rows);
 
 void add_inlined_row(std::span<const float> part, std::span<float> row);
 

@@ -34,9 +34,9 @@ class GpuTarget final : public Target {
     std::span<const FeatureColumn> quantity_columns() const override { return gpu::quantity_columns(); }
     std::vector<TermConstant> term_constants() const override { return {}; }
 
-    void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
-                   std::span<float> rows) const override {
-        gpu::featurize(machine_, index, nest, group, rows);
+    void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t>,
+                   std::span<const int32_t> stages, std::span<StageRow> rows) const override {
+        gpu::featurize(machine_, index, nest, stages, rows);
     }
 
     void add_inlined(std::span<const float> part, std::span<float> row) const override {

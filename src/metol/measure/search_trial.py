@@ -1,0 +1,119 @@
+"""How fast a scheduler searches: candidates costed, seconds and memory, of one scheduler on one pipeline.
+
+In, for the parent: a pipeline source and a scheduler. Out: a `SearchMeasurement`, whatever becomes of the child process
+that does it. In, for the child: the pipeline. Out: the message `Searched`. Adams2019 tells its count in its debug log.
+"""
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from metol.measure import messages as m
+from metol.measure.process import Child, ChildDiedError, ChildTimeoutError
+from metol.measure.scheduler import PEERS, Scheduler
+from metol.measure.source import PipelineSource
+
+__all__ = ["SearchMeasurement", "measure_search", "search_and_count"]
+
+# Halide's autoschedulers write their log to stderr at this level of this variable; they read it once, when first used.
+_LOG_VARIABLE = "HL_DEBUG_AUTOSCHEDULE"
+_COUNT_IN_LOG = re.compile(r"Cost evaluated this many times: (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMeasurement:
+    """What one search did."""
+
+    app: str
+    """The pipeline, as tables name it."""
+    scheduler: str
+    """The scheduler, as text."""
+    seconds: float | None = None
+    """From the built pipeline to the scheduled one; None where it failed."""
+    candidates: int = 0
+    """Schedules that were generated, featurized and costed; 0 where the scheduler does not say."""
+    peak_mib: float | None = None
+    """The most memory that the process held, what it had imported included; None where it failed."""
+    detail: str = ""
+    """Why it failed."""
+
+    @property
+    def candidates_per_second(self) -> float | None:
+        """Candidates over the time of the whole search; None where either is not known."""
+        return self.candidates / self.seconds if self.seconds and self.candidates else None
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the fields for a result file."""
+        return asdict(self)
+
+
+def measure_search(
+    source: PipelineSource, scheduler: Scheduler, *, threads: int, timeout_seconds: float
+) -> SearchMeasurement:
+    """Let a scheduler search in a fresh child process.
+
+    Args:
+        source: what to schedule.
+        scheduler: what schedules it.
+        threads: cores that the child is pinned to, and threads that the schedule is made for.
+        timeout_seconds: for the search, and as much again for building the pipeline.
+    """
+    row = SearchMeasurement(source.label, str(scheduler))
+    with Child(threads=threads) as child:
+        for request in (m.Build(str(source), "host"), m.Search(str(scheduler), threads)):
+            try:
+                answer = child.ask(request, timeout_seconds)
+            except ChildTimeoutError:
+                return SearchMeasurement(row.app, row.scheduler, detail=f"timeout: over {timeout_seconds:g} s")
+            except ChildDiedError as error:
+                return SearchMeasurement(row.app, row.scheduler, detail=f"crash: {error}")
+            if isinstance(answer, m.Failure):
+                return SearchMeasurement(row.app, row.scheduler, detail=f"{answer.error}: {answer.message}")
+    return SearchMeasurement(row.app, row.scheduler, answer.seconds, answer.candidates, answer.peak_mib)
+
+
+def search_and_count(scheduler: Scheduler, pipeline: Any, target: Any, threads: int) -> m.Searched:
+    """Schedule `pipeline` in place, in the child process."""
+    is_peer = scheduler.name in PEERS
+    if is_peer:
+        os.environ[_LOG_VARIABLE] = "1"
+    # What the process held before this search is not its peak.
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    with _stderr_in_file() as log:
+        start = time.perf_counter()
+        candidates = scheduler.apply(pipeline, target, threads) or 0
+        seconds = time.perf_counter() - start
+    if is_peer:
+        counts = _COUNT_IN_LOG.findall(log.read())
+        candidates = sum(map(int, counts))
+    log.close()
+    return m.Searched(seconds, candidates, _peak_mib())
+
+
+@contextmanager
+def _stderr_in_file() -> Iterator[IO[str]]:
+    """Redirect what this process writes to stderr, libraries included, to a file that is rewound at the end."""
+    log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115, whoever reads it closes it
+    saved = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield log
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        log.seek(0)
+
+
+def _peak_mib() -> float:
+    """Return the high-water mark of the resident set since it was last cleared."""
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert found is not None, "Linux tells the high-water mark"
+    return int(found[1]) / 1024

@@ -1,0 +1,76 @@
+"""How fast searches are: candidates a second, seconds and memory of each scheduler on each application.
+
+In: pipeline sources and schedulers. Out: a `SearchSpeedReport`, saved after each application.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from metol.measure import PipelineSource, Progress, Scheduler, SearchMeasurement, measure_search
+from metol.provenance import Provenance
+
+__all__ = ["SearchSpeedReport", "run_search_speed"]
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpeedReport:
+    """All searches of one run, and its circumstances."""
+
+    command: str
+    """The command line that makes it again."""
+    threads: int
+    """Threads that every search and every schedule had."""
+    provenance: Provenance
+    """The machine, the versions and the commit."""
+    rows: tuple[SearchMeasurement, ...] = ()
+    """Application by application, schedulers in the order asked for."""
+
+    def save(self, path: Path) -> None:
+        """Write the report as JSON."""
+        content = {
+            "version": REPORT_VERSION,
+            "command": self.command,
+            "threads": self.threads,
+            "machine": self.provenance.to_dict(),
+            "rows": [row.to_row() for row in self.rows],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(json.dumps(content, indent=1) + "\n")
+        partial.replace(path)
+
+
+def run_search_speed(
+    sources: Sequence[PipelineSource],
+    schedulers: Sequence[Scheduler],
+    *,
+    threads: int,
+    timeout_seconds: float,
+    command: str,
+    progress: Progress | None = None,
+    save: Callable[[SearchSpeedReport], None] = lambda _: None,
+) -> SearchSpeedReport:
+    """Let every scheduler search on every source, one after the other, each in a process of its own.
+
+    Args:
+        sources: what to schedule.
+        schedulers: the columns of the table.
+        threads: threads of each search.
+        timeout_seconds: for one search.
+        command: the command line, for the report.
+        progress: told about each step.
+        save: called with the report so far after each application.
+    """
+    report = SearchSpeedReport(command, threads, Provenance.collect())
+    for source in sources:
+        for scheduler in schedulers:
+            if progress is not None:
+                progress(f"{source.label}: searching with {scheduler}")
+            row = measure_search(source, scheduler, threads=threads, timeout_seconds=timeout_seconds)
+            report = replace(report, rows=(*report.rows, row))
+        save(report)
+    return report
