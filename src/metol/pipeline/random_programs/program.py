@@ -78,7 +78,7 @@ def random_program(seed: int, *, least_funcs: int = 2, most_funcs: int = 30) -> 
     kinds: list[str] = []
     weights = [_FREQUENT.get(name, 1.0) for name in STAGE_KINDS]
     while _func_count(b) < goal and len(kinds) < most_funcs:
-        # A favoured kind makes programs that differ in more than their length.
+        # Kinds that do not apply to what there is are drawn in vain; after many of them the program is long enough.
         for _ in range(_ATTEMPTS):
             (kind,) = rng.choices(tuple(STAGE_KINDS), weights)
             if b.attempt(kind, STAGE_KINDS[kind]):

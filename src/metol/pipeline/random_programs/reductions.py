@@ -14,6 +14,7 @@ __all__ = ["REDUCTIONS"]
 # Taps of a convolution, or channels out of one: small, as in the first layers of a network.
 _CHANNEL_COUNTS = (2, 3, 4, 8, 16)
 
+# Where the extremes of random values are as good as known.
 _MANY = 100
 
 

@@ -93,10 +93,6 @@ class Values:
         """Significant bits of exact values."""
         return math.log2(max(self.magnitude / self.step, 1))
 
-    def zero(self) -> Any:
-        """A 0 of the type, to start a sum from."""
-        return hl.cast(_HALIDE_TYPES[self.type], 0)
-
     def constant(self, value: float) -> Any:
         """A constant of the type."""
         return hl.cast(_HALIDE_TYPES[self.type], hl.f32(value) if self.is_float else hl.i32(int(value)))
