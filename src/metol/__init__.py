@@ -28,9 +28,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name when it is first used, and with it all others of its module."""
     if name not in _HOMES:
         raise AttributeError(f"module `metol` has no attribute `{name}`")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    home = import_module(_HOMES[name])
+    # All at once: importing `metol.autoschedule` has put the module where the function of that name belongs.
+    globals().update({other: getattr(home, other) for other in _HOMES if _HOMES[other] == _HOMES[name]})
+    return globals()[name]

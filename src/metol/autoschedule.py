@@ -91,6 +91,7 @@ def autoschedule(
     Raises:
         UndefinedPipelineError: A Func has no definition.
         MissingEstimateError: An output, input or parameter has no estimate.
+        ContradictoryEstimateError: An estimate contradicts the pipeline.
         UnsupportedTargetError: The target is not a CPU, or Halide does not know it.
         ExtractionError: The pipeline does something that the search cannot describe.
         SearchError: The options make no sense.
@@ -108,7 +109,7 @@ def autoschedule(
     funcs = describe_funcs(pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline))
     schedule = Schedule(
         funcs=funcs,
-        directives=cpu_directives(dag, found.state.describe()),
+        directives=cpu_directives(dag, found.state.describe(), may_alias=options.may_alias),
         target=target_text,
         estimates=_estimates(dag),
         algorithm_hash=f"{dag.algorithm_hash:016x}",

@@ -27,6 +27,8 @@ class SearchOptions:
     """Seed of whatever is random."""
     refine: bool = True
     """Whether coordinate descent follows the search; a beam then starts it from the greedy result, too."""
+    may_alias: bool = False
+    """Whether an output may be the same memory as an input, of which each point depends on the same point alone."""
     budget_seconds: float | None = 15.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 

@@ -19,19 +19,22 @@ __all__ = ["cpu_directives"]
 _GUARDS = frozenset({Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS})
 
 
-def cpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> tuple[Directive, ...]:
+def cpu_directives(
+    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, may_alias: bool = False
+) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest.
 
     Args:
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
+        may_alias: Whether an output may be the same memory as an input: no point of an output is computed twice then.
     """
     nests = {
         stage: _StageLoops(dag, stage, schedule.stages[position], schedule.placement == _core.Placement.ROOT)
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
-    tails = TailRule(dag, schedules)
+    tails = TailRule(dag, schedules, may_alias=may_alias)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
@@ -39,7 +42,7 @@ def cpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) ->
             continue
         directives += _placement(dag, schedule, nests)
         for stage in func.stages:
-            if not dag.stages[stage].is_undef:
+            if not dag.stages[stage].is_undef and not dag.stages[stage].is_extern:
                 directives += nests[stage].directives(tails)
     return tuple(directives)
 
@@ -172,9 +175,10 @@ class _StageLoops:
     def _version(self, tails: TailRule, *, branch: tuple[int, ...] = (), is_plain: bool = False) -> list[Directive]:
         """The directives of the Stage, or of one of its specializations; a plain version unrolls nothing."""
         calls = self._splits(tails, is_large=bool(branch))
-        # Each lane of a guarded gather is a branch of its own: unrolled, that takes LLVM minutes.
+        # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes.
         is_guarded = any(_GUARDS.intersection(args) for _, args in calls)
-        is_unrolled = not is_plain and (tails.reads_densely(self.stage) or not is_guarded)
+        is_scalar = is_guarded and not tails.stores_densely(self.stage)
+        is_unrolled = not is_plain and not is_scalar and (tails.reads_densely(self.stage) or not is_guarded)
         parallel = self._parallel()
         if self.fused is not None:
             # From the innermost pair outwards, each time under the name of the whole.
@@ -189,7 +193,7 @@ class _StageLoops:
             calls.append((Call.REORDER, tuple(reversed(order))))
         for piece in self._at_level(self.tile_level):
             is_vector = self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1]
-            if is_vector and self.nest.vector_width > 1:
+            if is_vector and self.nest.vector_width > 1 and not is_scalar:
                 calls.append((Call.VECTORIZE, (piece.loop,)))
             elif is_unrolled:
                 calls.append((Call.UNROLL, (piece.loop,)))

@@ -22,11 +22,13 @@ class TailRule:
     Outputs of one Stage get two versions: one for sizes of at least a tile, whose remainder is shifted inwards, and a
     guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little more than is asked of them,
     unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
-    value as an index.
+    value as an index. What is shifted inwards is computed twice, which is wrong where the output has overwritten the
+    input that it is computed from: where they may alias, outputs are guarded at every size.
     """
 
-    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> None:
+    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, may_alias: bool = False) -> None:
         self.dag = dag
+        self.may_alias = may_alias
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
         self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
         self.vector_loops = {
@@ -46,7 +48,8 @@ class TailRule:
     def has_two_versions(self, stage: _core.Stage) -> bool:
         """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
         func = self.dag.funcs[stage.func]
-        return func.is_output and len(func.stages) == 1 and not self._indexes_by_value(stage)
+        is_shiftable = not self.may_alias and not self._indexes_by_value(stage)
+        return func.is_output and len(func.stages) == 1 and is_shiftable
 
     def first_split(self, stage: _core.Stage, loop: int, *, is_tile: bool, is_only: bool, is_large: bool) -> Tail:
         """The tail of the split that can leave a remainder.
@@ -79,6 +82,17 @@ class TailRule:
         """The tail of a split whose factor divides what it splits; updates accept nothing but a guard."""
         return Tail.GUARD_WITH_IF if stage.index > 0 else Tail.ROUND_UP
 
+    def _dense_dim(self, func: int) -> int:
+        """The dimension of a Func whose neighbours are neighbours in memory."""
+        is_ours = not self.dag.funcs[func].is_input and not self.dag.funcs[func].is_output
+        return self.innermost_dims.get(func, 0) if is_ours else self.dag.funcs[func].dense_dim
+
+    def stores_densely(self, stage: _core.Stage) -> bool:
+        """Do the lanes of a vector go to neighbouring places, as always in memory that Halide lays out?"""
+        loop = self.vector_loops.get(self.dag.funcs[stage.func].stages[stage.index], -1)
+        is_ours = not self.dag.funcs[stage.func].is_output
+        return is_ours or loop < 0 or stage.loops[loop].pure_dim == self._dense_dim(stage.func)
+
     def reads_densely(self, stage: _core.Stage) -> bool:
         """Do the lanes of a vector of this Stage read neighbouring places, or all the same one?"""
         stage_id = self.dag.funcs[stage.func].stages[stage.index]
@@ -100,7 +114,7 @@ class TailRule:
         if not row.is_known[loop] or row.numerator[loop] != row.denominator[loop]:
             return False
         if producer not in self.inlined:
-            return dimension == self.innermost_dims.get(producer, 0)
+            return dimension == self._dense_dim(producer)
         inlined = self.dag.stages[self.dag.funcs[producer].stages[0]]
         (through,) = (i for i, inner in enumerate(inlined.loops) if inner.pure_dim == dimension)
         return self._is_dense_along(inlined, through)

@@ -38,7 +38,8 @@ def extract(pipeline: object, estimates: EstimateMap | None = None, *, target: s
     Raises:
         UndefinedPipelineError: The pipeline has no output, or a Func has no definition.
         MissingEstimateError: An output, an input, or a parameter that a size depends on has no estimate.
-        ExtractionError: A read is unbounded, a stage is external, or `pipeline` is something else.
+        ContradictoryEstimateError: An estimate contradicts a constraint, is empty, or of another kind.
+        ExtractionError: A read is unbounded and cannot be inlined, or `pipeline` is something else.
         UnsupportedTargetError: `target` is no Halide target.
     """
     regions, scalars = split_estimates(estimates)

@@ -195,8 +195,11 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     if (decision.kind == DecisionKind::Inline) {
         schedule.placement = Placement::Inline;
         slot = pool.intern(schedule);
-        const Pruned reason = check_inline(index, child, decision.func);
-        return reason != Pruned::None ? reason : limit_code(machine, index, pool, child, decision.func);
+        if (const Pruned reason = check_inline(index, child, decision.func); reason != Pruned::None) {
+            return reason;
+        }
+        const Pruned reason = limit_code(machine, index, pool, child, decision.func);
+        return index.must_inline[static_cast<size_t>(decision.func)] ? Pruned::None : reason;
     }
     schedule.placement = Placement::Root;
     if (decision.kind == DecisionKind::At) {
