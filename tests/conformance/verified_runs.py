@@ -70,7 +70,7 @@ def check(
     """Schedule, compile, and compare at sizes that each give the extents of every output buffer."""
     result = metol.autoschedule(build(), options=options, threads=2)
     try:
-        compare(build, result, sizes, inputs=inputs or Inputs(), relative=relative)
+        compare(build, result.schedule, sizes, inputs=inputs, relative=relative)
     except Exception as failure:
         failure.add_note("\n".join(map(str, result.schedule.directives)))
         raise
@@ -79,21 +79,21 @@ def check(
 
 def compare(
     build: Callable[[], hl.Pipeline],
-    result: metol.Result,
+    schedule: metol.Schedule,
     sizes: Sequence[Sequence[Size]],
     *,
-    inputs: Inputs,
-    relative: float,
+    inputs: Inputs | None = None,
+    relative: float = 0,
 ) -> None:
     """Compare a schedule with everything at root."""
     plain, scheduled = build(), build()
     schedule_at_root(plain)
     types = [str(type_) for func in plain.outputs() for type_ in func.types()]
     reference = CompiledPipeline.compile(plain, hl.get_host_target())
-    result.schedule.apply(scheduled)
+    schedule.apply(scheduled)
     compiled = CompiledPipeline.compile(scheduled, hl.get_host_target())
     for size in sizes:
-        case = make_case(reference, [planar(*buffer) for buffer in zip(types, size, strict=True)], inputs)
+        case = make_case(reference, [planar(*buffer) for buffer in zip(types, size, strict=True)], inputs or Inputs())
         expected, _ = reference.run_once(case)
         results, is_intact = compiled.run_once(case)
         assert is_intact, f"wrote outside of an output of {case.name}"

@@ -204,6 +204,8 @@ class _StageLoops:
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
 
     def _splits(self, tails: TailRule, *, is_large: bool) -> list[tuple[Call, tuple[Argument, ...]]]:
+        if tails.splits_inside_out(self.stage):
+            return self._splits_inside_out()
         calls: list[tuple[Call, tuple[Argument, ...]]] = []
         for loop, pieces in enumerate(self.pieces):
             dim = self.stage.loops[loop]
@@ -220,6 +222,18 @@ class _StageLoops:
                     )
                 calls.append((Call.SPLIT, (rest, pieces[number].loop, inner, factor, tail)))
                 rest = inner
+        return calls
+
+    def _splits_inside_out(self) -> list[tuple[Call, tuple[Argument, ...]]]:
+        """The same parts, the innermost split off first; each split is guarded."""
+        calls: list[tuple[Call, tuple[Argument, ...]]] = []
+        for dim, pieces in zip(self.stage.loops, self.pieces, strict=True):
+            rest: Loop = (RVar if dim.is_reduction else Var)(dim.name)
+            for number in range(len(pieces) - 1, 0, -1):
+                outer = pieces[0].loop if number == 1 else type(rest)(f"{pieces[number].loop.name}_out")
+                piece = pieces[number]
+                calls.append((Call.SPLIT, (rest, outer, piece.loop, piece.trips, Tail.GUARD_WITH_IF)))
+                rest = outer
         return calls
 
     def _nesting(self) -> list[Loop]:

@@ -19,11 +19,12 @@ _ANYWHERE = (-(1 << 24), 1 << 24)
 class TailRule:
     """Chooses tails for the splits of one scheduled pipeline.
 
-    Outputs of one Stage get two versions: one for sizes of at least a tile, whose remainder is shifted inwards, and a
-    guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little more than is asked of them,
-    unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
-    value as an index. What is shifted inwards is computed twice, which is wrong where the output has overwritten the
-    input that it is computed from: where they may alias, outputs are guarded at every size.
+    Outputs of one Stage that no other Func reads get two versions: one for sizes of at least a tile, whose remainder
+    is shifted inwards, and a guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little
+    more than is asked of them, unless they, or what is computed inside their loops, read an input whose size the user
+    fixes, or use a computed value as an index. What is shifted inwards is computed twice, which is wrong where the
+    output has overwritten the input that it is computed from: where they may alias, outputs are guarded at every
+    size.
     """
 
     def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, may_alias: bool = False) -> None:
@@ -38,6 +39,8 @@ class TailRule:
         }
         self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
         self.hosts = {s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT}
+        read = {edge.producer for stage in dag.stages for edge in stage.edges}
+        self.consumed_outputs = {func for func in read if dag.funcs[func].is_output}
         readers = {stage.func for stage in dag.stages if stage.func not in self.inlined and self._reads_input(stage)}
         self.encloses_reader = set(readers)
         for reader in readers:
@@ -45,10 +48,19 @@ class TailRule:
                 reader = self.hosts[reader]
                 self.encloses_reader.add(reader)
 
+    def splits_inside_out(self, stage: _core.Stage) -> bool:
+        """Is the innermost part of a loop split off first?
+
+        Where an output is read by another Func, Halide 21 loses the guard of a loop that is split from the outside in
+        twice, in the first lowering of a pipeline, and writes beyond the output.
+        """
+        return stage.func in self.consumed_outputs
+
     def has_two_versions(self, stage: _core.Stage) -> bool:
         """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
         func = self.dag.funcs[stage.func]
-        is_shiftable = not self.may_alias and not self._indexes_by_value(stage)
+        is_consumed = stage.func in self.consumed_outputs
+        is_shiftable = not self.may_alias and not is_consumed and not self._indexes_by_value(stage)
         return func.is_output and len(func.stages) == 1 and is_shiftable
 
     def first_split(self, stage: _core.Stage, loop: int, *, is_tile: bool, is_only: bool, is_large: bool) -> Tail:
