@@ -30,10 +30,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name when it is first used, and with it all others of its module."""
     if name not in _HOMES:
         raise AttributeError(f"module `metol` has no attribute `{name}`")
     home = import_module(_HOMES[name])
-    # All names of that module: importing it has put the module `autoschedule` where the function belongs.
-    globals().update({public: getattr(home, public) for public, where in _HOMES.items() if where == home.__name__})
+    # All at once: importing `metol.autoschedule` has put the module where the function of that name belongs.
+    globals().update({other: getattr(home, other) for other in _HOMES if _HOMES[other] == _HOMES[name]})
     return globals()[name]

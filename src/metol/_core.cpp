@@ -25,6 +25,8 @@ const char* error_class(metol::PipelineError::Kind kind) {
             return "UndefinedPipelineError";
         case metol::PipelineError::Kind::MissingEstimate:
             return "MissingEstimateError";
+        case metol::PipelineError::Kind::ContradictoryEstimate:
+            return "ContradictoryEstimateError";
         case metol::PipelineError::Kind::Extraction:
             return "ExtractionError";
         case metol::PipelineError::Kind::UnsupportedTarget:
@@ -197,9 +199,12 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_extern", &Func::is_extern)
         .def_readonly("is_boundary_condition", &Func::is_boundary_condition)
         .def_readonly("origin", &Func::origin)
+        .def_readonly("must_inline", &Func::must_inline)
+        .def_readonly("has_known_place", &Func::has_known_place)
         .def_readonly("stages", &Func::stages)
         .def_readonly("computed", &Func::computed)
         .def_readonly("root_region", &Func::root_region)
+        .def_readonly("dense_dim", &Func::dense_dim)
         .def_readonly("estimate", &Func::estimate)
         .def_property_readonly("dimensions", &Func::dimensions)
         .def_property_readonly("bytes_per_point", &Func::bytes_per_point)

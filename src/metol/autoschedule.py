@@ -91,6 +91,7 @@ def autoschedule(
     Raises:
         UndefinedPipelineError: A Func has no definition.
         MissingEstimateError: An output, input or parameter has no estimate.
+        ContradictoryEstimateError: An estimate contradicts the pipeline.
         UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it.
         ExtractionError: The pipeline does something that the search cannot describe.
         SearchError: The options make no sense.
@@ -114,7 +115,7 @@ def autoschedule(
         directives=rewritten_directives(
             form.dag,
             form.rfactors,
-            target_directives(machine, form.dag, found.state.describe(), fixed_sizes=options.fixed_sizes),
+            target_directives(machine, form.dag, found.state.describe(), options.lowering),
             len(funcs),
         ),
         target=target_text,

@@ -4,6 +4,7 @@ Each message says the rule, the offending value, the Func and the next step.
 """
 
 __all__ = [
+    "ContradictoryEstimateError",
     "ExtractionError",
     "MachineFormatError",
     "MetolError",
@@ -28,6 +29,10 @@ class UndefinedPipelineError(MetolError):
 
 class MissingEstimateError(MetolError):
     """An output, an input or a scalar parameter has no estimate, so that no size can be reasoned about."""
+
+
+class ContradictoryEstimateError(MetolError):
+    """An estimate differs from what the pipeline demands, is empty, or is of another kind than what it is of."""
 
 
 class ExtractionError(MetolError):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from metol.errors import SearchError
+from metol.lower import LoweringOptions
 from metol.search import BeamSearch, Frozen, RandomSearch, Refined, Sampled, Strategy
 
 __all__ = ["STRATEGIES", "SearchOptions"]
@@ -38,6 +39,8 @@ class SearchOptions:
     fixed_sizes: bool = False
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
+    may_alias: bool = False
+    """Whether an output may be the same memory as an input, of which each point depends on the same point alone."""
     budget_seconds: float | None = 15.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 
@@ -47,6 +50,11 @@ class SearchOptions:
         if self.budget_seconds is not None and self.budget_seconds <= 0:
             raise SearchError(f"A search needs a budget of more than 0 seconds, not {self.budget_seconds}.")
         self.make()
+
+    @property
+    def lowering(self) -> LoweringOptions:
+        """What lowering is to go by."""
+        return LoweringOptions(self.fixed_sizes, self.may_alias)
 
     def make(self) -> Strategy:
         """Return the strategy that these options describe."""

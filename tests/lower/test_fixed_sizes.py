@@ -7,7 +7,7 @@ from small_pipelines import HEIGHT, PIPELINES, WIDTH, ExactRuns, X, Y, blur, cpu
 
 from metol import _core
 from metol.errors import ScheduleFormatError
-from metol.lower import Call, Directive, Schedule, Tail, cpu_directives, describe_funcs
+from metol.lower import Call, Directive, LoweringOptions, Schedule, Tail, cpu_directives, describe_funcs
 from metol.measure.compiled import CompiledPipeline
 from metol.pipeline import PipelineDag
 
@@ -15,7 +15,7 @@ SEEDS = (1, 4)
 
 
 def fixed_schedule(build, dag: PipelineDag, leaf: _core.States) -> Schedule:
-    directives = cpu_directives(dag, leaf.describe(), fixed_sizes=True)
+    directives = cpu_directives(dag, leaf.describe(), LoweringOptions(fixed_sizes=True))
     return Schedule(funcs=describe_funcs(build()), directives=directives)
 
 

@@ -121,9 +121,10 @@ def test_values_of_a_producer_bound_a_read() -> None:
     assert read_region(table[index[X]], "table", [(0, 15), (0, 11)]) == [(2, 11)]
 
 
-def test_an_unbounded_read_names_func_producer_and_dimension() -> None:
+def test_an_unbounded_read_names_func_access_and_dimension() -> None:
     source = image("source", (16, 12), hl.Int(32))
-    with pytest.raises(ExtractionError, match=r"Func `output` reads `source` in dimension 1 .*clamp"):
+    access = r"Func `output` reads `source\(x, source\(x, y\)\)` in dimension 1 .*clamp"
+    with pytest.raises(ExtractionError, match=access):
         extract(single(source[X, source[X, Y]]))
 
 

@@ -1,11 +1,19 @@
 """Where sizes come from, and what is said when one is missing."""
 
+from collections.abc import Callable
+
 import halide as hl
 import numpy as np
 import pytest
 from sample_algorithms import X, Y, blur, image, single
 
-from metol.errors import ExtractionError, MissingEstimateError, UndefinedPipelineError, UnsupportedTargetError
+from metol.errors import (
+    ContradictoryEstimateError,
+    ExtractionError,
+    MissingEstimateError,
+    UndefinedPipelineError,
+    UnsupportedTargetError,
+)
 from metol.pipeline import EstimateMap, extract
 
 
@@ -94,12 +102,68 @@ def test_other_objects_are_refused(thing: object) -> None:
         extract(thing)
 
 
-def test_extern_stages_are_refused() -> None:
-    source, external = hl.Func("source"), hl.Func("external")
-    source[X] = X
-    external.define_extern("some_function", [source], hl.Int(32), [X])
-    with pytest.raises(ExtractionError, match="Func `external` is defined by the external function `some_function`"):
-        extract(single(external[X]))
+def constrained(minimum: int = 0, extent: int = 16) -> hl.Pipeline:
+    source = hl.ImageParam(hl.Float(32), 2, "source")
+    source.dim(0).set_bounds(minimum, extent)
+    source.set_estimates([(0, 16), (0, 12)])
+    return single(source[X, Y])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: constrained(extent=17), r"input `source` in dimension 0 has extent 17 by its constraint, and 16 by"),
+        (lambda: constrained(minimum=3), r"input `source` in dimension 0 has min 3 by its constraint, and 0 by"),
+    ],
+)
+def test_estimates_that_contradict_a_constraint_are_refused(build: Callable[[], hl.Pipeline], message: str) -> None:
+    with pytest.raises(ContradictoryEstimateError, match=message):
+        extract(build())
+
+
+def test_estimates_of_an_output_that_contradict_a_constraint_are_refused() -> None:
+    pipeline = blur()
+    pipeline.outputs()[0].output_buffer().dim(1).set_bounds(0, 7)
+    with pytest.raises(ContradictoryEstimateError, match=r"output `blur_y` in dimension 1 has extent 7 by its"):
+        extract(pipeline)
+    with pytest.raises(ContradictoryEstimateError, match=r"output `blur_y` in dimension 1 .* 8 by its estimate"):
+        extract(pipeline, {"blur_y": [(0, 16), (0, 8)]})
+    assert extract(pipeline, {"blur_y": [(0, 16), (0, 7)]}).outputs == [2]
+
+
+def test_empty_estimates_are_refused() -> None:
+    output = hl.Func("output")
+    output[X] = X
+    output.set_estimate(X, 0, 0)
+    with pytest.raises(ContradictoryEstimateError, match=r"output `output` in dimension 0 has extent 0"):
+        extract(output)
+
+
+def test_estimate_outside_of_the_range_of_a_parameter_is_refused() -> None:
+    offset = hl.Param(hl.Int(32), "offset")
+    offset.set_range(0, 9)
+    offset.set_estimate(12)
+    with pytest.raises(ContradictoryEstimateError, match=r"parameter `offset` is estimated as 12, outside"):
+        extract(single(image("source", (32, 12), hl.Float(32))[X + offset, Y]))
+
+
+@pytest.mark.parametrize(
+    ("estimates", "message"),
+    [
+        ({"source": 3}, "`source` is a number, and `source` is an image"),
+        ({"source": [(0, 9)]}, "`source` has 1 dimensions, and `source` has 2"),
+        ({"blur_y": [(0, 9)] * 3}, "`blur_y` has 3 dimensions, and `blur_y` has 2"),
+    ],
+)
+def test_estimates_of_another_kind_are_refused(estimates: EstimateMap, message: str) -> None:
+    with pytest.raises(ContradictoryEstimateError, match=message):
+        extract(blur(), estimates)
+
+
+def test_a_size_for_a_parameter_is_refused() -> None:
+    pipeline = single(image("source", (32, 12), hl.Float(32))[X, Y] * hl.Param(hl.Float(32), "gain"))
+    with pytest.raises(ContradictoryEstimateError, match="`gain` is a size, and `gain` is a parameter"):
+        extract(pipeline, {"gain": [(0, 4)]})
 
 
 def test_malformed_targets_are_refused() -> None:

@@ -8,6 +8,7 @@ from metol.lower.cpu_directives import cpu_directives
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.func_ref import FuncRef, describe_funcs
 from metol.lower.gpu_directives import gpu_directives
+from metol.lower.lowering_options import LoweringOptions
 from metol.lower.rfactors import rewritten_directives
 from metol.lower.schedule import Schedule, load
 from metol.lower.schedule_data import Estimate
@@ -20,6 +21,7 @@ __all__ = [
     "Estimate",
     "FuncRef",
     "Loop",
+    "LoweringOptions",
     "RVar",
     "RefusedDirectiveError",
     "Schedule",

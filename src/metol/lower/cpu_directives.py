@@ -10,6 +10,7 @@ from math import prod
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+from metol.lower.lowering_options import LoweringOptions
 from metol.lower.tails import TailRule
 from metol.pipeline import PipelineDag
 
@@ -20,31 +21,31 @@ _GUARDS = frozenset({Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS})
 
 
 def cpu_directives(
-    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, fixed_sizes: bool = False
+    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], options: LoweringOptions = LoweringOptions()
 ) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest.
 
     Args:
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
-        fixed_sizes: Outputs have the estimated size: they need no guards, and Halide refuses others at run time.
+        options: What the user promised about the outputs.
     """
     nests = {
         stage: _StageLoops(dag, stage, schedule.stages[position])
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
-    tails = TailRule(dag, schedules, fixed_sizes=fixed_sizes)
+    tails = TailRule(dag, schedules, options)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
         if func.is_input or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED):
             continue
         directives += _placement(dag, schedules, schedule, nests)
-        if fixed_sizes and func.is_output:
+        if options.fixed_sizes and func.is_output:
             directives += _fixed_bounds(schedule.func, func)
         for stage in func.stages:
-            if not dag.stages[stage].is_undef:
+            if not dag.stages[stage].is_undef and not dag.stages[stage].is_extern:
                 directives += nests[stage].directives(tails)
     return tuple(directives)
 
@@ -200,9 +201,10 @@ class _StageLoops:
     def _version(self, tails: TailRule, *, branch: tuple[int, ...] = (), is_plain: bool = False) -> list[Directive]:
         """The directives of the Stage, or of one of its specializations; a plain version unrolls nothing."""
         calls = self._splits(tails, is_large=bool(branch))
-        # Each lane of a guarded gather is a branch of its own: unrolled, that takes LLVM minutes.
+        # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes.
         is_guarded = any(_GUARDS.intersection(args) for _, args in calls)
-        is_unrolled = not is_plain and (tails.reads_densely(self.stage) or not is_guarded)
+        is_scalar = is_guarded and not tails.stores_densely(self.stage)
+        is_unrolled = not is_plain and not is_scalar and (tails.reads_densely(self.stage) or not is_guarded)
         parallel = self._parallel()
         if self.fused is not None:
             # From the innermost pair outwards, each time under the name of the whole.
@@ -217,9 +219,8 @@ class _StageLoops:
             calls.append((Call.REORDER, tuple(reversed(order))))
         for piece in self._at_level(self.tile_level):
             is_vector = self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1]
-            if is_vector and self.nest.vector_width > 1:
-                if tails.can_vectorize(self.stage):
-                    calls.append((Call.VECTORIZE, (piece.loop,)))
+            if is_vector and self.nest.vector_width > 1 and not is_scalar:
+                calls.append((Call.VECTORIZE, (piece.loop,)))
             elif is_unrolled:
                 calls.append((Call.UNROLL, (piece.loop,)))
         if parallel:
@@ -229,6 +230,8 @@ class _StageLoops:
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
 
     def _splits(self, tails: TailRule, *, is_large: bool) -> list[tuple[Call, tuple[Argument, ...]]]:
+        if tails.splits_inside_out(self.stage):
+            return self._splits_inside_out()
         calls: list[tuple[Call, tuple[Argument, ...]]] = []
         for loop, pieces in enumerate(self.pieces):
             dim = self.stage.loops[loop]
@@ -245,6 +248,18 @@ class _StageLoops:
                     )
                 calls.append((Call.SPLIT, (rest, pieces[number].loop, inner, factor, tail)))
                 rest = inner
+        return calls
+
+    def _splits_inside_out(self) -> list[tuple[Call, tuple[Argument, ...]]]:
+        """The same parts, the innermost split off first; each split is guarded."""
+        calls: list[tuple[Call, tuple[Argument, ...]]] = []
+        for dim, pieces in zip(self.stage.loops, self.pieces, strict=True):
+            rest: Loop = (RVar if dim.is_reduction else Var)(dim.name)
+            for number in range(len(pieces) - 1, 0, -1):
+                outer = pieces[0].loop if number == 1 else type(rest)(f"{pieces[number].loop.name}_out")
+                piece = pieces[number]
+                calls.append((Call.SPLIT, (rest, outer, piece.loop, piece.trips, Tail.GUARD_WITH_IF)))
+                rest = outer
         return calls
 
     def _nesting(self) -> list[Loop]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from metol import _core
 from metol.lower.directive import Tail
+from metol.lower.lowering_options import LoweringOptions
 from metol.pipeline import PipelineDag
 
 __all__ = ["TailRule"]
@@ -19,15 +20,20 @@ _ANYWHERE = (-(1 << 24), 1 << 24)
 class TailRule:
     """Chooses tails for the splits of one scheduled pipeline.
 
-    Outputs of one Stage get two versions: one for sizes of at least a tile, whose remainder is shifted inwards, and a
-    guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little more than is asked of them,
-    unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
-    value as an index. Where the size of outputs is fixed, a tail that is right at that size is enough for them.
+    Outputs of one Stage that no other Func reads get two versions: one for sizes of at least a tile, whose remainder
+    is shifted inwards, and a guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little
+    more than is asked of them, unless they, or what is computed inside their loops, read an input whose size the user
+    fixes, or use a computed value as an index. What is shifted inwards is computed twice, which is wrong where the
+    output has overwritten the input that it is computed from: where they may alias, outputs are guarded at every
+    size. Where the size of outputs is fixed, a tail that is right at that size is enough for them.
     """
 
-    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, fixed_sizes: bool = False) -> None:
+    def __init__(
+        self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], options: LoweringOptions = LoweringOptions()
+    ) -> None:
         self.dag = dag
-        self.fixed_sizes = fixed_sizes
+        self.fixed_sizes = options.fixed_sizes
+        self.may_alias = options.may_alias
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
         self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
         self.vector_loops = {
@@ -37,6 +43,8 @@ class TailRule:
         }
         self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
         self.hosts = {s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT}
+        read = {edge.producer for stage in dag.stages for edge in stage.edges}
+        self.consumed_outputs = {func for func in read if dag.funcs[func].is_output}
         readers = {stage.func for stage in dag.stages if stage.func not in self.inlined and self._reads_input(stage)}
         self.encloses_reader: set[int] = set()
         for reader in readers:
@@ -44,12 +52,20 @@ class TailRule:
                 reader = self.hosts[reader]
                 self.encloses_reader.add(reader)
 
+    def splits_inside_out(self, stage: _core.Stage) -> bool:
+        """Is the innermost part of a loop split off first?
+
+        Where an output is read by another Func, Halide 21 loses the guard of a loop that is split from the outside in
+        twice, in the first lowering of a pipeline, and writes beyond the output.
+        """
+        return stage.func in self.consumed_outputs
+
     def has_two_versions(self, stage: _core.Stage) -> bool:
         """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
         func = self.dag.funcs[stage.func]
-        if self.fixed_sizes or not func.is_output or len(func.stages) > 1:
-            return False
-        return not self._indexes_by_value(stage)
+        is_consumed = stage.func in self.consumed_outputs
+        is_shiftable = not self.may_alias and not is_consumed and not self._indexes_by_value(stage)
+        return func.is_output and not self.fixed_sizes and len(func.stages) == 1 and is_shiftable
 
     def first_split(
         self, stage: _core.Stage, loop: int, factor: int, *, is_tile: bool, is_only: bool, is_large: bool
@@ -85,15 +101,6 @@ class TailRule:
             return Tail.GUARD_WITH_IF
         return Tail.ROUND_UP if is_tile else Tail.SHIFT_INWARDS
 
-    def can_vectorize(self, stage: _core.Stage) -> bool:
-        """May the Stage have vectors?
-
-        Where an update of an output of one dimension loads what it updates, Halide 21 takes the user's buffer for
-        aligned to the vector as soon as the load has a predicate, which the tail of every update brings along.
-        """
-        func = self.dag.funcs[stage.func]
-        return not (func.is_output and func.dimensions == 1 and stage.index > 0)
-
     def _fixed_split(self, stage: _core.Stage, extent: int, factor: int) -> Tail:
         """The tail of the first split of an output's loop whose extent is known."""
         if extent % factor == 0:
@@ -104,6 +111,17 @@ class TailRule:
     def inner_split(self, stage: _core.Stage) -> Tail:
         """The tail of a split whose factor divides what it splits; updates accept nothing but a guard."""
         return Tail.GUARD_WITH_IF if stage.index > 0 else Tail.ROUND_UP
+
+    def _dense_dim(self, func: int) -> int:
+        """The dimension of a Func whose neighbours are neighbours in memory."""
+        is_ours = not self.dag.funcs[func].is_input and not self.dag.funcs[func].is_output
+        return self.innermost_dims.get(func, 0) if is_ours else self.dag.funcs[func].dense_dim
+
+    def stores_densely(self, stage: _core.Stage) -> bool:
+        """Do the lanes of a vector go to neighbouring places, as always in memory that Halide lays out?"""
+        loop = self.vector_loops.get(self.dag.funcs[stage.func].stages[stage.index], -1)
+        is_ours = not self.dag.funcs[stage.func].is_output
+        return is_ours or loop < 0 or stage.loops[loop].pure_dim == self._dense_dim(stage.func)
 
     def reads_densely(self, stage: _core.Stage) -> bool:
         """Do the lanes of a vector of this Stage read neighbouring places, or all the same one?"""
@@ -126,7 +144,7 @@ class TailRule:
         if not row.is_known[loop] or row.numerator[loop] != row.denominator[loop]:
             return False
         if producer not in self.inlined:
-            return dimension == self.innermost_dims.get(producer, 0)
+            return dimension == self._dense_dim(producer)
         inlined = self.dag.stages[self.dag.funcs[producer].stages[0]]
         (through,) = (i for i, inner in enumerate(inlined.loops) if inner.pure_dim == dimension)
         return self._is_dense_along(inlined, through)

@@ -6,6 +6,7 @@ from metol import _core
 from metol.lower.cpu_directives import cpu_directives
 from metol.lower.directive import Directive
 from metol.lower.gpu_directives import gpu_directives
+from metol.lower.lowering_options import LoweringOptions
 from metol.pipeline import PipelineDag
 from metol.targets import Machine
 from metol.targets.gpu import GpuMachine
@@ -14,7 +15,10 @@ __all__ = ["target_directives"]
 
 
 def target_directives(
-    machine: Machine, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, fixed_sizes: bool = False
+    machine: Machine,
+    dag: PipelineDag,
+    schedules: Sequence[_core.FuncSchedule],
+    options: LoweringOptions = LoweringOptions(),
 ) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest that was found for a machine.
 
@@ -22,8 +26,9 @@ def target_directives(
         machine: What the search went by.
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
-        fixed_sizes: Outputs always have their estimated size; kernels of a GPU make no use of that yet.
+        options: What the user promised about the outputs; kernels of a GPU, whose tails are right at any size and
+            compute nothing twice, make no use of it.
     """
     if isinstance(machine, GpuMachine):
         return gpu_directives(dag, schedules)
-    return cpu_directives(dag, schedules, fixed_sizes=fixed_sizes)
+    return cpu_directives(dag, schedules, options)

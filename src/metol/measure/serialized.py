@@ -2,7 +2,8 @@
 
 Serialization keeps the Funcs and the estimates of outputs. It loses, of every parameter, the estimates, the constraints
 and the range of a scalar, and it forgets altogether the parameter that holds an output's constraints; without that the
-file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those.
+file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those. Values and buffers that are bound stay behind;
+the estimates that they imply are kept.
 """
 
 import json
@@ -77,7 +78,7 @@ def _read_sidecar(path: Path) -> tuple[_ParameterState, ...]:
 def _state_of(parameter: Any) -> _ParameterState:
     name, kind = parameter.name(), str(parameter.type())
     if not parameter.is_buffer():
-        scalar = (constant(parameter.min_value()), constant(parameter.max_value()), constant(parameter.estimate()))
+        scalar = (constant(parameter.min_value()), constant(parameter.max_value()), _scalar_estimate(parameter))
         return _ParameterState(name, kind, 0, False, scalar=scalar)
     dims = range(parameter.dimensions())
     return _ParameterState(
@@ -93,11 +94,33 @@ def _state_of(parameter: Any) -> _ParameterState:
             )
             for d in dims
         ),
-        estimates=tuple(
-            (constant(parameter.min_constraint_estimate(d)), constant(parameter.extent_constraint_estimate(d)))
-            for d in dims
-        ),
+        estimates=tuple(_buffer_estimate(parameter, d) for d in dims),
     )
+
+
+def _scalar_estimate(parameter: Any) -> Number | None:
+    """Return the estimate; without one the default, or the value that has been set."""
+    import halide as hl
+
+    found = constant(parameter.estimate())
+    if found is None:
+        found = constant(parameter.default_value())
+    if found is None:
+        try:
+            found = constant(parameter.scalar_expr())
+        except hl.HalideError:  # the only way that Halide tells that there is no value
+            return None
+    return found
+
+
+def _buffer_estimate(parameter: Any, dimension: int) -> tuple[Number | None, Number | None]:
+    """Return the estimated min and extent of a dimension; without them those of the buffer that is bound."""
+    low = constant(parameter.min_constraint_estimate(dimension))
+    extent = constant(parameter.extent_constraint_estimate(dimension))
+    buffer = parameter.buffer()
+    if extent is None and buffer.defined():
+        return buffer.dim(dimension).min(), buffer.dim(dimension).extent()
+    return low, extent
 
 
 def _parameter(state: _ParameterState) -> Any:

@@ -146,9 +146,12 @@ struct Func {
     bool is_boundary_condition = false;  // clamps or selects around a single load
     // Position in `Pipeline::get_func` of the pipeline as it was given; what an rfactor made has the next free numbers.
     int32_t origin = -1;
+    bool must_inline = false;         // asked for points without bounds: Halide compiles it only inlined
+    bool has_known_place = false;     // an output, the place of whose first point Halide is told
     std::vector<int32_t> stages;      // Stage ids, pure definition first; an input has none
     std::vector<BoundPair> computed;  // [dimensions] region computed, over the region required (updates may need more)
     std::vector<Interval> root_region;  // [dimensions] region required of it when everything is computed at root
+    int32_t dense_dim = 0;              // of an input or output: whose points are neighbours in memory, -1 if none are
     std::vector<Interval> estimate;     // [dimensions] for outputs and inputs, empty otherwise
     int32_t dimensions() const { return static_cast<int32_t>(args.size()); }
     int32_t bytes_per_point() const {

@@ -46,7 +46,8 @@ def extract(
     Raises:
         UndefinedPipelineError: The pipeline has no output, or a Func has no definition.
         MissingEstimateError: An output, an input, or a parameter that a size depends on has no estimate.
-        ExtractionError: A read is unbounded, a stage is external, Halide refuses an `rfactor`, or `pipeline` is
+        ContradictoryEstimateError: An estimate contradicts a constraint, is empty, or of another kind.
+        ExtractionError: A read is unbounded and cannot be inlined, Halide refuses an `rfactor`, or `pipeline` is
             something else.
         UnsupportedTargetError: `target` is no Halide target.
     """

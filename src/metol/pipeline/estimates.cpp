@@ -13,6 +13,10 @@ using Halide::Expr;
     throw PipelineError(PipelineError::Kind::MissingEstimate, message);
 }
 
+[[noreturn]] void contradict(const std::string& message) {
+    throw PipelineError(PipelineError::Kind::ContradictoryEstimate, message);
+}
+
 std::optional<int64_t> integer(const Expr& expr) {
     if (!expr.defined()) {
         return std::nullopt;
@@ -54,12 +58,36 @@ std::optional<Interval> from_parameter(const Halide::Parameter& param, int d) {
 }
 
 std::optional<Interval> from_schedule(const hi::Function& func, int d) {
+    std::optional<Interval> last;
     for (const hi::Bound& bound : func.schedule().estimates()) {
         if (bound.var == func.args()[static_cast<size_t>(d)]) {
-            return to_interval(bound.min, bound.extent);
+            last = to_interval(bound.min, bound.extent);
         }
     }
-    return std::nullopt;
+    return last;
+}
+
+// Refuses an estimate that is empty, or that differs from what the pipeline demands of the buffer.
+void check_estimate(const std::string& what, const Halide::Parameter& param, size_t d, const Interval& estimate) {
+    const std::string where = what + " in dimension " + std::to_string(d);
+    const auto check = [&](const std::string& field, const Expr& constraint, int64_t estimated) {
+        const auto demanded = integer(constraint);
+        if (demanded && *demanded != estimated) {
+            contradict("Contradictory estimates: " + where + " has " + field + " " + std::to_string(*demanded) +
+                       " by its constraint, and " + std::to_string(estimated) +
+                       " by its estimate; drop the one that is wrong.");
+        }
+    };
+    check("min", param.min_constraint(static_cast<int>(d)), estimate.min);
+    check("extent", param.extent_constraint(static_cast<int>(d)), estimate.extent());
+    if (estimate.extent() < 1) {
+        contradict("The estimate of " + where + " has extent " + std::to_string(estimate.extent()) +
+                   "; an estimate is of at least 1.");
+    }
+}
+
+std::string call_text(const std::string& name) {
+    return "; call " + name + ".set_estimate(...) or pass estimates={'" + name + "': ...}.";
 }
 
 // "input.extent.1" of image "input" -> {"extent", 1}.
@@ -121,28 +149,56 @@ const std::vector<Interval>* Estimates::user_region(const std::string& name) con
     return nullptr;
 }
 
+void Estimates::check_rank(const std::string& name, int dimensions) const {
+    const std::vector<Interval>* given = user_region(name);
+    if (given && given->size() != static_cast<size_t>(dimensions)) {
+        contradict("The estimate of `" + without_suffix(name) + "` has " + std::to_string(given->size()) +
+                   " dimensions, and `" + without_suffix(name) + "` has " + std::to_string(dimensions) +
+                   "; give one (min, extent) a dimension.");
+    }
+}
+
 std::vector<Interval> Estimates::of_output(const hi::Function& func) {
     const std::string name = without_suffix(func.name());
     const std::vector<Interval>* given = user_region(func.name());
+    check_rank(func.name(), func.dimensions());
     std::vector<Interval> shape;
     for (int d = 0; d < func.dimensions(); d++) {
-        std::optional<Interval> found;
-        if (given && static_cast<size_t>(d) < given->size()) {
+        std::optional<Interval> found, own = from_schedule(func, d);
+        if (given) {
             found = (*given)[static_cast<size_t>(d)];
         }
         for (const Halide::Parameter& param : func.output_buffers()) {
             found = found ? found : from_parameter(param, d);
         }
-        found = found ? found : from_schedule(func, d);
+        found = found ? found : own;
         if (!found) {
             missing("Output Func `" + name + "` has no estimate in dimension " + std::to_string(d) + " (`" +
-                    func.args()[static_cast<size_t>(d)] + "`); call " + name +
-                    ".set_estimate(...) or pass estimates={'" + name + "': ...}.");
+                    func.args()[static_cast<size_t>(d)] + "`)" + call_text(name));
+        }
+        for (const Halide::Parameter& param : func.output_buffers()) {
+            check_estimate("output `" + name + "`", param, static_cast<size_t>(d), given || !own ? *found : *own);
         }
         shape.push_back(*found);
     }
     for (const Halide::Parameter& param : func.output_buffers()) {
         shapes_[param.name()] = shape;
+    }
+    return shape;
+}
+
+std::vector<Interval> Estimates::of_extern_input(const hi::Function& func) {
+    if (const std::vector<Interval>* given = user_region(func.name())) {
+        check_rank(func.name(), func.dimensions());
+        return *given;
+    }
+    std::vector<Interval> shape;
+    for (int d = 0; d < func.dimensions(); d++) {
+        const auto found = from_schedule(func, d);
+        if (!found) {
+            return {};
+        }
+        shape.push_back(*found);
     }
     return shape;
 }
@@ -153,25 +209,37 @@ std::vector<Interval> Estimates::of_input(const Halide::Parameter& param) {
     }
     const std::string name = without_suffix(param.name());
     const std::vector<Interval>* given = user_region(param.name());
+    check_rank(param.name(), param.dimensions());
     std::vector<Interval> shape;
     for (int d = 0; d < param.dimensions(); d++) {
         std::optional<Interval> found;
-        if (given && static_cast<size_t>(d) < given->size()) {
+        if (given) {
             found = (*given)[static_cast<size_t>(d)];
         }
+        const auto estimate = to_interval(param.min_constraint_estimate(d), param.extent_constraint_estimate(d));
+        found = found ? found : estimate;
         found = found ? found : from_parameter(param, d);
         if (!found && param.buffer().defined()) {
             const Halide::Buffer<> buffer = param.buffer();
             found = Interval{buffer.dim(d).min(), buffer.dim(d).max()};
         }
         if (!found) {
-            missing("Input `" + name + "` has no estimate in dimension " + std::to_string(d) + "; call " + name +
-                    ".set_estimate(...) or pass estimates={'" + name + "': ...}.");
+            missing("Input `" + name + "` has no estimate in dimension " + std::to_string(d) + call_text(name));
         }
+        check_estimate("input `" + name + "`", param, static_cast<size_t>(d), *found);
         shape.push_back(*found);
     }
     shapes_[param.name()] = shape;
     return shape;
+}
+
+int32_t Estimates::dense_dim(const Halide::Parameter& param) {
+    for (int d = 0; d < param.dimensions(); d++) {
+        if (integer(param.stride_constraint(d)) == 1) {
+            return d;
+        }
+    }
+    return -1;
 }
 
 std::vector<Interval> Estimates::of_image(const Halide::Buffer<>& image) {
@@ -197,6 +265,13 @@ std::optional<double> Estimates::scalar(const Halide::Parameter& param) {
     value = value ? value : number(param.default_value());
     if (!value && param.has_scalar_value()) {
         value = number(param.scalar_expr());
+    }
+    const auto least = number(param.min_value()), most = number(param.max_value());
+    if (value && ((least && *value < *least) || (most && *value > *most))) {
+        std::ostringstream text;
+        text << "Contradictory estimates: parameter `" << name << "` is estimated as " << *value
+             << ", outside of its own range; correct set_range(...) or the estimate.";
+        contradict(text.str());
     }
     std::ostringstream type;
     type << param.type();
@@ -229,8 +304,7 @@ void Estimates::require(const hi::Variable& variable) const {
         return;
     }
     const std::string name = without_suffix(variable.param.name());
-    missing("Parameter `" + name + "` has no estimate, and a size depends on it; call " + name +
-            ".set_estimate(...) or pass estimates={'" + name + "': ...}.");
+    missing("Parameter `" + name + "` has no estimate, and a size depends on it" + call_text(name));
 }
 
 void Estimates::check_all_used(const std::vector<std::string>& known_names) const {
@@ -251,9 +325,16 @@ void Estimates::check_all_used(const std::vector<std::string>& known_names) cons
     };
     for (const auto& [name, region] : user_.regions) {
         check(name);
+        if (scalars_.count(without_suffix(name))) {
+            contradict("The estimate of `" + name + "` is a size, and `" + name + "` is a parameter; give a number.");
+        }
     }
     for (const auto& [name, scalar] : user_.scalars) {
         check(name);
+        if (!scalars_.count(without_suffix(name))) {
+            contradict("The estimate of `" + name + "` is a number, and `" + name +
+                       "` is an image; give one (min, extent) a dimension.");
+        }
     }
 }
 

@@ -8,8 +8,10 @@
 #include <bit>
 
 #include "bounds.hpp"
+#include "extern_stages.hpp"
 #include "halide_reader.hpp"
 #include "stage_ops.hpp"
+#include "unbounded.hpp"
 
 namespace metol {
 namespace {
@@ -40,26 +42,7 @@ void check_defined(const hi::Function& function) {
         throw PipelineError(PipelineError::Kind::Undefined,
                             "Func `" + name + "` has no definition; define it, as in " + name + "[x, y] = ...");
     }
-    if (function.has_extern_definition()) {
-        throw PipelineError(PipelineError::Kind::Extraction,
-                            "Func `" + name + "` is defined by the external function `" +
-                                function.extern_function_name() +
-                                "`, and Metol cannot schedule around extern stages yet; split the pipeline there.");
-    }
 }
-
-// Images that are read directly rather than through a wrapper, in the order of their names.
-class ImageFinder : public hi::IRGraphVisitor {
-  public:
-    using hi::IRGraphVisitor::visit;
-    void visit(const Call* op) override {
-        if (op->call_type == Call::Image) {
-            images.emplace(op->name, op);
-        }
-        hi::IRGraphVisitor::visit(op);
-    }
-    std::map<std::string, const Call*> images;
-};
 
 uint64_t hash_bytes(const std::string& bytes, uint64_t hash = 0xcbf29ce484222325u) {
     for (const char byte : bytes) {  // FNV-1a
@@ -91,11 +74,18 @@ class Extraction {
         estimates_.check_all_used(known_names());
         value_bounds_ = hi::compute_function_value_bounds(order_, env_);
         for (size_t f = 0; f < sources_.size(); f++) {
-            if (!dag_->funcs[f].is_input) {
+            if (sources_[f].function.has_extern_definition()) {
+                const auto id = static_cast<int32_t>(f);
+                signature_ += read_extern_stage(sources_[f].function, id, {ids_, estimates_, *dag_});
+            } else if (!dag_->funcs[f].is_input) {
                 read_func(static_cast<int32_t>(f));
             }
         }
         propagate_root_regions(*dag_);
+        inline_unbounded(*dag_, unbounded_reads_, [&](int32_t reader, int32_t producer) {
+            const std::string& name = dag_->funcs[static_cast<size_t>(producer)].name;
+            return first_call_text(sources_[static_cast<size_t>(reader)].function.values(), name, ids_);
+        });
         hash_algorithm();
         return dag_;
     }
@@ -117,6 +107,7 @@ class Extraction {
             func.is_input = image != nullptr;
             if (image) {
                 func.estimate = estimates_.of_input(image->param);
+                func.dense_dim = Estimates::dense_dim(image->param);
                 ids_.add(image->name, id);
                 ids_.show_as(name, image->name);
                 input_names_.push_back(image->name);
@@ -130,23 +121,24 @@ class Extraction {
     }
 
     void list_images() {
-        ImageFinder finder;
+        std::map<std::string, ImageRead> images;
         for (const Source& source : sources_) {
-            source.function.accept(&finder);
+            images.merge(images_read(source.function));
         }
-        for (const auto& [name, call] : finder.images) {
+        for (const auto& [name, image] : images) {
             input_names_.push_back(name);
             if (ids_.find(name)) {
                 continue;
             }
             Func func;
             func.name = name;
-            for (size_t d = 0; d < call->args.size(); d++) {
+            for (int32_t d = 0; d < image.dimensions; d++) {
                 func.args.push_back("_" + std::to_string(d));
             }
-            func.value_bytes = {call->type.bytes()};
+            func.value_bytes = {image.type.bytes()};
             func.is_input = true;
-            func.estimate = call->param.defined() ? estimates_.of_input(call->param) : Estimates::of_image(call->image);
+            func.estimate = image.param.defined() ? estimates_.of_input(image.param) : Estimates::of_image(image.image);
+            func.dense_dim = image.param.defined() ? Estimates::dense_dim(image.param) : 0;
             func.computed = finish(identity(func.dimensions()), name);
             func.origin = static_cast<int32_t>(dag_->funcs.size());
             ids_.add(name, static_cast<int32_t>(dag_->funcs.size()));
@@ -160,6 +152,11 @@ class Extraction {
             Func& func = dag_->funcs[static_cast<size_t>(id)];
             func.is_output = true;
             func.estimate = estimates_.of_output(output);
+            for (const Halide::Parameter& param : output.output_buffers()) {
+                const bool is_told = param.dimensions() > 0 && param.min_constraint(0).defined();
+                func.has_known_place = func.has_known_place || is_told;
+                func.dense_dim = Estimates::dense_dim(param);
+            }
             dag_->outputs.push_back(id);
         }
     }
@@ -181,6 +178,11 @@ class Extraction {
         std::vector<std::string> names = input_names_;
         for (const hi::Function& output : outputs_) {
             names.push_back(output.name());
+        }
+        for (const Source& source : sources_) {
+            for (const hi::Function& read : funcs_read_by_extern(source.function)) {
+                names.push_back(read.name());
+            }
         }
         for (const auto& [name, variable] : finder.variables) {
             names.push_back(name);
@@ -325,6 +327,8 @@ class Extraction {
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
         regions.push_back(read_regions(definition, region_reader, stage));
+        const auto& reads = region_reader.unbounded_reads();
+        unbounded_reads_.insert(unbounded_reads_.end(), reads.begin(), reads.end());
         return stage;
     }
 
@@ -444,6 +448,7 @@ class Extraction {
     std::vector<std::string> input_names_;
     FuncIds ids_;
     hi::FuncValueBounds value_bounds_;
+    std::vector<UnboundedRead> unbounded_reads_;
     std::string signature_;  // of the algorithm, to be hashed
 };
 

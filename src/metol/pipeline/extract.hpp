@@ -33,7 +33,7 @@ inline std::string without_running_numbers(const std::string& message) {
 // Bad input from a person. The binding code raises the class of metol.errors that `kind` names.
 class PipelineError : public std::runtime_error {
   public:
-    enum class Kind { Undefined, MissingEstimate, Extraction, UnsupportedTarget };
+    enum class Kind { Undefined, MissingEstimate, ContradictoryEstimate, Extraction, UnsupportedTarget };
     PipelineError(Kind kind, const std::string& message)
         : std::runtime_error(without_running_numbers(message)), kind_(kind) {}
     Kind kind() const { return kind_; }

@@ -16,6 +16,7 @@
 #include "dag.hpp"
 #include "expr_graph.hpp"
 #include "extract.hpp"
+#include "unbounded.hpp"
 
 namespace metol {
 
@@ -57,10 +58,14 @@ class Estimates {
   public:
     explicit Estimates(const UserEstimates& user) : user_(user) {}
 
-    // Throw PipelineError(MissingEstimate) naming the dimension that lacks one.
+    // Throw PipelineError(MissingEstimate) naming the dimension that lacks one, or that has two that differ.
     std::vector<Interval> of_output(const hi::Function& func);
     std::vector<Interval> of_input(const Halide::Parameter& param);
+    // The dimension whose stride is constrained to 1, as that of the first is until the user says otherwise; or -1.
+    static int32_t dense_dim(const Halide::Parameter& param);
     static std::vector<Interval> of_image(const Halide::Buffer<>& image);
+    // What an extern stage reads of this Func, as far as anybody said; empty if nobody did.
+    std::vector<Interval> of_extern_input(const hi::Function& func);
 
     // The value of a scalar parameter, or of the size of an image; nothing if it is no such variable or has no
     // estimate.
@@ -75,6 +80,7 @@ class Estimates {
     const std::map<std::string, ScalarParameter>& scalars() const { return scalars_; }
 
   private:
+    void check_rank(const std::string& name, int dimensions) const;
     std::optional<double> scalar(const Halide::Parameter& param);
     const std::vector<Interval>* user_region(const std::string& name) const;
 
@@ -92,6 +98,15 @@ class FuncIds {
     std::string shown(const std::string& name) const {
         const auto it = shown_.find(name);
         return without_suffix(it == shown_.end() ? name : it->second);
+    }
+    // An expression as its author wrote it: without the wrappers that Halide puts around inputs.
+    std::string shown_in(std::string text) const {
+        for (const auto& [name, shown] : shown_) {
+            for (size_t at = text.find(name + "("); at != std::string::npos; at = text.find(name + "(", at + 1)) {
+                text.replace(at, name.size(), shown);
+            }
+        }
+        return text;
     }
     std::optional<int32_t> find(const std::string& name) const {
         const auto it = ids_.find(name);
@@ -126,6 +141,9 @@ class ExprReader {
     std::map<Halide::Expr, int32_t, Halide::ExprCompare> seen_;
 };
 
+// The first call of a Func or image in some expressions as text; of its name alone if there is none.
+std::string first_call_text(const std::vector<Halide::Expr>& exprs, const std::string& name, const FuncIds& ids);
+
 // The regions that some expressions read, as symbolic bounds over the loops of their Stage.
 class RegionReader {
   public:
@@ -142,7 +160,12 @@ class RegionReader {
     // The values that one expression may take: a coordinate written, the bounds of an RVar.
     BoundRefPair range(const Halide::Expr& expr, const std::string& what);
 
+    // Reads found so far at coordinates that nothing bounds; such a side stands at kFar.
+    const std::vector<UnboundedRead>& unbounded_reads() const { return unbounded_reads_; }
+
   private:
+    BoundRefPair convert_read(const hi::Interval& interval, const std::string& what);
+    std::string describe_access(const std::vector<Halide::Expr>& exprs, const std::string& name, size_t dimension);
     Halide::Expr prepare(const Halide::Expr& expr);
     BoundRefPair convert(const hi::Interval& interval, const std::string& what);
     BoundRef convert(const Halide::Expr& expr, hi::Direction direction, const std::string& what);
@@ -153,6 +176,7 @@ class RegionReader {
     Estimates& estimates_;
     const hi::FuncValueBounds& value_bounds_;
     hi::Scope<hi::Interval> scope_;
+    std::vector<UnboundedRead> unbounded_reads_;
 };
 
 }  // namespace metol

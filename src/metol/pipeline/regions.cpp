@@ -244,6 +244,14 @@ std::string to_text(const Expr& expr) {
 
 }  // namespace
 
+std::string first_call_text(const std::vector<Expr>& exprs, const std::string& name, const FuncIds& ids) {
+    CallFinder finder(name);
+    for (const Expr& expr : exprs) {
+        expr.accept(&finder);
+    }
+    return finder.calls.empty() ? ids.shown(name) : ids.shown_in(to_text(finder.calls.front()));
+}
+
 RegionReader::RegionReader(std::string stage_name, const std::vector<std::string>& loops, const FuncIds& ids,
                            Estimates& estimates, const hi::FuncValueBounds& value_bounds)
     : stage_name_(std::move(stage_name)), ids_(ids), estimates_(estimates), value_bounds_(value_bounds) {
@@ -294,6 +302,27 @@ BoundRefPair RegionReader::convert(const hi::Interval& interval, const std::stri
     return {convert(interval.min, hi::Direction::Lower, what), convert(interval.max, hi::Direction::Upper, what)};
 }
 
+BoundRefPair RegionReader::convert_read(const hi::Interval& interval, const std::string& what) {
+    return {interval.has_lower_bound() ? convert(interval.min, hi::Direction::Lower, what) : bound_constant(-kFar),
+            interval.has_upper_bound() ? convert(interval.max, hi::Direction::Upper, what) : bound_constant(kFar)};
+}
+
+std::string RegionReader::describe_access(const std::vector<Expr>& exprs, const std::string& name, size_t dimension) {
+    CallFinder finder(name);
+    for (const Expr& expr : exprs) {
+        expr.accept(&finder);
+    }
+    for (const Call* call : finder.calls) {
+        const Expr coordinate = dimension < call->args.size() ? call->args[dimension] : Expr();
+        const bool is_bounded = !coordinate.defined() ||
+                                hi::bounds_of_expr_in_scope(prepare(coordinate), scope_, value_bounds_).is_bounded();
+        if (!is_bounded) {
+            return ids_.shown_in(to_text(call));
+        }
+    }
+    return first_call_text(exprs, name, ids_);
+}
+
 BoundRefPair RegionReader::range(const Expr& expr, const std::string& what) {
     return convert(hi::bounds_of_expr_in_scope(prepare(expr), scope_, value_bounds_), what);
 }
@@ -322,7 +351,10 @@ std::map<int32_t, std::vector<BoundRefPair>> RegionReader::regions(const std::ve
         for (size_t d = 0; d < box.size(); d++) {
             const std::string what =
                 "reads `" + ids_.shown(name) + "` in dimension " + std::to_string(d) + " at a coordinate";
-            region.push_back(convert(box[d], what));
+            region.push_back(convert_read(box[d], what));
+            if (!box[d].is_bounded()) {
+                unbounded_reads_.push_back({stage_name_, describe_access(exprs, name, d), *id, d});
+            }
         }
         // An image that is read both directly and through its wrapper has two names.
         auto& whole = result[*id];

@@ -63,8 +63,8 @@ void collect_functions(const hi::Function& function, std::map<std::string, hi::F
     }
 }
 
-hi::Dim serial_dim(const std::string& name, hi::DimType type) {
-    return {name, hi::ForType::Serial, Halide::DeviceAPI::None, type, Halide::Partition::Auto};
+hi::Dim plain_dim(const std::string& name, hi::DimType type, hi::ForType kind = hi::ForType::Serial) {
+    return {name, kind, Halide::DeviceAPI::None, type, Halide::Partition::Auto};
 }
 
 void strip_definition(const hi::Function& function, hi::Definition& definition) {
@@ -81,12 +81,14 @@ void strip_definition(const hi::Function& function, hi::Definition& definition) 
     std::vector<hi::Dim> dims;
     for (const hi::ReductionVariable& rvar : schedule.rvars()) {
         const bool is_pure = hi::can_parallelize_rvar(rvar.var, function.name(), definition);
-        dims.push_back(serial_dim(rvar.var, is_pure ? hi::DimType::PureRVar : hi::DimType::ImpureRVar));
+        dims.push_back(plain_dim(rvar.var, is_pure ? hi::DimType::PureRVar : hi::DimType::ImpureRVar));
     }
+    // The loops of an extern stage run inside of the function that it calls.
+    const hi::ForType kind = function.has_extern_definition() ? hi::ForType::Extern : hi::ForType::Serial;
     for (const std::string& arg : pure_args(function, definition)) {
-        dims.push_back(serial_dim(arg, hi::DimType::PureVar));
+        dims.push_back(plain_dim(arg, hi::DimType::PureVar, kind));
     }
-    dims.push_back(serial_dim(Halide::Var::outermost().name(), hi::DimType::PureVar));
+    dims.push_back(plain_dim(Halide::Var::outermost().name(), hi::DimType::PureVar));
     schedule.dims() = std::move(dims);
 }
 

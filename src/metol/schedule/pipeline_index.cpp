@@ -26,6 +26,9 @@ bool computes_what_is_required(const Func& func) {
 
 int64_t points_at_root(const Func& func, const Stage& stage) {
     int64_t points = 1;
+    if (func.must_inline) {
+        return points;  // its region has no end
+    }
     for (const LoopDim& loop : stage.loops) {
         const BoundPair& bounds = loop.is_reduction ? loop.bounds : func.computed[static_cast<size_t>(loop.pure_dim)];
         points *= std::max<int64_t>(1, evaluate(bounds, func.root_region).extent());
@@ -93,8 +96,29 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
         }
         is_inlinable[f] =
             func.stages.size() == 1 && !func.is_output && !func.is_extern && !pure.is_undef && !is_read_by_extern;
-        must_inline[f] = is_inlinable[f] && pure.is_identity;
+        must_inline[f] = is_inlinable[f] && (pure.is_identity || func.must_inline);
         order.push_back(static_cast<int32_t>(f));
+    }
+    find_aligned_reads();
+}
+
+void PipelineIndex::find_aligned_reads() {
+    reads_as_aligned.resize(dag->stages.size());
+    std::vector<bool> is_reached(dag->funcs.size());  // a Func whose values may be loads of such an output
+    for (size_t f = 0; f < dag->funcs.size(); f++) {
+        const Func& func = dag->funcs[f];
+        bool is_any = false;
+        for (const int32_t s : func.stages) {
+            const Stage& stage_ = stage(s);
+            bool is_aligned =
+                func.is_output && !stage_.self_accesses.empty() && (func.has_known_place || func.dimensions() == 1);
+            for (const Edge& edge : stage_.edges) {
+                is_aligned = is_aligned || is_reached[static_cast<size_t>(edge.producer)];
+            }
+            reads_as_aligned[static_cast<size_t>(s)] = is_aligned;
+            is_any = is_any || is_aligned;
+        }
+        is_reached[f] = (func.is_output && func.has_known_place) || (is_any && is_inlinable[f]);
     }
 }
 

@@ -22,10 +22,13 @@ struct PipelineIndex {
     std::vector<std::vector<Consumer>> consumers;  // [Funcs]
     std::vector<int32_t> order;                    // Func ids, outputs first: every consumer before its producers
     std::vector<uint8_t> is_inlinable;             // [Funcs] pure, internal, no updates, not extern
-    std::vector<uint8_t> must_inline;              // [Funcs] a single load: computing it apart only copies
+    std::vector<uint8_t> must_inline;              // [Funcs] a single load, or asked for points without bounds
     std::vector<uint8_t> has_identity_computed;    // [Funcs] the region computed is the region required
     std::vector<int64_t> minimum_points;           // [Stages] points that must be computed once, at root
     std::vector<int64_t> root_points;              // [Funcs] points of the region required at root
+    // [Stages] reads an output whose place Halide knows. It takes a buffer that a pipeline computes for one that it
+    // has allocated itself, so vectors of it are loaded as if they were aligned, and fault on the user's memory.
+    std::vector<uint8_t> reads_as_aligned;
 
     const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
     const Stage& stage(int id) const { return dag->stages[static_cast<size_t>(id)]; }
@@ -37,6 +40,9 @@ struct PipelineIndex {
     }
 
     std::vector<std::vector<std::vector<int>>> nest_orders;  // [Stages][vector loop + 1]
+
+  private:
+    void find_aligned_reads();
 };
 
 }  // namespace metol

@@ -160,10 +160,11 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     if (decision.kind == DecisionKind::Inline) {
         schedule.placement = Placement::Inline;
         slot = pool.intern(schedule);
-        const Pruned reason = check_inline(index, child, decision.func, kMaxRecompute);
-        const Pruned size = reason == Pruned::None ? limit_code(machine, index, pool, child, decision.func) : reason;
-        // What must be inlined has no other place: refused, it would leave the search without a way on.
-        return index.must_inline[static_cast<size_t>(decision.func)] ? reason : size;
+        if (const Pruned reason = check_inline(index, child, decision.func, kMaxRecompute); reason != Pruned::None) {
+            return reason;
+        }
+        const Pruned reason = limit_code(machine, index, pool, child, decision.func);
+        return index.must_inline[static_cast<size_t>(decision.func)] ? Pruned::None : reason;
     }
     schedule.placement = Placement::Root;
     if (decision.kind == DecisionKind::At) {

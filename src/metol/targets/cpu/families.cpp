@@ -131,8 +131,7 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
     Regions regions(index, nest);
     const Box loops = regions.loops(step.stage, schedule.compute);
     std::vector<int> vector_loops;
-    // A scatter stays serial: its lanes may meet in one place, and its predicated form is scalar code all the same.
-    for (size_t i = 0; i < stage.loops.size() && !stage.has_data_dependent_write; i++) {
+    for (size_t i = 0; i < stage.loops.size() && may_vectorize(index, step.stage); i++) {
         const LoopDim& loop = stage.loops[i];
         const bool is_layout_fixed = index.func(step.func).is_output && loop.pure_dim != 0 && loops[0].extent() >= 4;
         if (!loop.is_reduction && loops[static_cast<int>(i)].extent() > 1 && loop.pure_dim != schedule.slide_dim &&
@@ -292,7 +291,8 @@ std::vector<DecisionStep> steps(const PipelineIndex& index) {
     for (int32_t func : index.order) {
         const auto f = static_cast<int16_t>(func);
         all.push_back({DecisionStep::Kind::Location, f, -1});
-        if (index.must_inline[static_cast<size_t>(func)]) {
+        // What an extern stage does inside is not ours.
+        if (index.must_inline[static_cast<size_t>(func)] || index.func(func).is_extern) {
             continue;
         }
         for (int32_t stage : index.func(func).stages) {

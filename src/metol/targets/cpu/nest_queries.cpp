@@ -16,6 +16,9 @@ int loops_that_turn(const Trips& trips) {
 std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     const FuncSchedule& schedule = nest[index.stage(stage_id).func];
     std::vector<Site> sites;
+    if (index.stage(stage_id).is_extern) {
+        return sites;  // its loops run inside of the function that it calls
+    }
     if (schedule.placement == Placement::At) {
         for (const Site& site : bodies(index, nest, schedule.compute.stage)) {
             if (site.stage == schedule.compute.stage && site.level > schedule.compute.level) {
@@ -42,6 +45,13 @@ void collect_readers(const PipelineIndex& index, const LoopNest& nest, int func,
             readers.push_back(consumer.stage);
         }
     }
+}
+
+bool may_vectorize(const PipelineIndex& index, int stage_id) {
+    const Stage& stage = index.stage(stage_id);
+    // A scatter stays serial: its lanes may meet in one place, and its predicated form is scalar code all the same.
+    return !stage.is_extern && !stage.has_data_dependent_write &&
+           !index.reads_as_aligned[static_cast<size_t>(stage_id)];
 }
 
 const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Site& site) {

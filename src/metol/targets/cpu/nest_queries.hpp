@@ -16,6 +16,9 @@ std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int s
 // The Stages that read `func`, looking through what is inlined.
 void collect_readers(const PipelineIndex& index, const LoopNest& nest, int func, std::vector<int>& readers);
 
+// May the lanes of a vector run a Stage at all, along whichever loop?
+bool may_vectorize(const PipelineIndex& index, int stage_id);
+
 const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Site& site);
 
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/tilings.hpp"
+#include "targets/cpu/nest_queries.hpp"
 
 namespace metol::cpu {
 
@@ -129,7 +130,7 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
     const Stage& stage = index.stage(stage_id);
     StageTiling tiling;
     int64_t longest = 1;
-    for (size_t i = 0; i < stage.loops.size() && !stage.has_data_dependent_write; i++) {
+    for (size_t i = 0; i < stage.loops.size() && may_vectorize(index, stage_id); i++) {
         const LoopDim& loop = stage.loops[i];
         const int64_t extent = loops[static_cast<int>(i)].extent();
         if (loop.is_reduction || extent < 2 || loop.pure_dim == schedule.slide_dim) {
@@ -147,7 +148,7 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
         tiling.vector_width = vector_width_for(machine, stage, loops[tiling.vector_loop].extent());
         tiling.tile[v] = tiling.vector_width;
     }
-    if (schedule.placement == Placement::Root) {
+    if (schedule.placement == Placement::Root && !stage.is_extern) {
         tiling.tasks = default_tasks(machine, index, stage_id, loops, tiling);
     }
     return tiling;
