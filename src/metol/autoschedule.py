@@ -1,9 +1,12 @@
 """From a Halide pipeline to a schedule: the whole way, on one screen.
 
-An hl.Pipeline enters; it leaves scheduled, with a `Result` that tells what was done and saves it.
+An hl.Pipeline enters; it leaves scheduled, with a `Result` that tells what was done and saves it. The pipeline is left
+as it is until a schedule has been accepted, so that an error or an interruption costs nothing.
 """
 
+import math
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -12,11 +15,14 @@ from typing import Any
 import halide as hl
 
 from metol import _core
-from metol.errors import MetolError, UnsupportedTargetError
-from metol.lower import Estimate, Schedule, cpu_directives, describe_funcs
-from metol.measure import RunOptions, verify_schedule
+from metol.candidates import ORIGINS, Candidate, first_accepted, plain_candidates, searched_candidates
+from metol.errors import ExtractionError, MetolError, UnsupportedTargetError
+from metol.interrupts import uninterrupted
+from metol.keep import find_kept
+from metol.lower import Estimate, Kept, Schedule, describe_funcs
+from metol.measure import Acceptance, BufferSizes, RunOptions, verify_schedule
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap, PipelineDag, extract, strip_schedules
+from metol.pipeline import EstimateMap, PipelineDag, extract, func_names, strip_schedules
 from metol.provenance import metol_version
 from metol.search import Budget
 from metol.targets.cpu import CpuMachine, cpu_parameters
@@ -31,9 +37,9 @@ class Result:
     schedule: Schedule
     """The schedule; it has been applied."""
     predicted_seconds: float
-    """Run time that the cost model predicts."""
+    """Run time that the cost model predicts; NaN for a schedule that no search found."""
     search_seconds: float
-    """Wall-clock time of extraction, search and lowering together."""
+    """Wall-clock time of all that was done."""
     candidates: int
     """Loop nests that were generated and costed."""
     is_complete: bool
@@ -42,6 +48,11 @@ class Result:
     """Candidates that were illegal or hopeless, by reason."""
     verification: str = ""
     """What was compared with the reference schedule, and how closely; empty where nothing was verified."""
+    origin: str = "search"
+    """Where the schedule is from: ``search``, ``alternative`` (found by the search, not its best), ``safe`` or
+    ``root``."""
+    fallbacks: tuple[str, ...] = ()
+    """Why each schedule before this one was refused."""
 
     def to_python(self) -> str:
         """Return Python source that makes the same calls without Metol."""
@@ -57,11 +68,14 @@ class Result:
 
     def summary(self) -> str:
         """Return one line for a person."""
-        how = "" if self.is_complete else " (stopped by the time budget)"
-        return (
-            f"{self.candidates} loop nests costed in {self.search_seconds:.2f} s{how}; "
-            f"predicted run time {self.predicted_seconds * 1e3:.3g} ms"
+        how = "" if self.is_complete else " (stopped early)"
+        costed = f"{self.candidates} loop nests costed in {self.search_seconds:.2f} s{how}"
+        predicted = (
+            "" if math.isnan(self.predicted_seconds) else f"predicted run time {self.predicted_seconds * 1e3:.3g} ms"
         )
+        refused = len(self.fallbacks)
+        fallback = f"{refused} schedule{'s' * (refused > 1)} refused, this is {ORIGINS[self.origin]}" if refused else ""
+        return "; ".join(filter(None, (costed, predicted, fallback)))
 
 
 def autoschedule(
@@ -73,6 +87,8 @@ def autoschedule(
     options: SearchOptions | None = None,
     threads: int | None = None,
     verify: bool = False,
+    keep: Sequence[hl.Func | str] = (),
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Result:
     """Find a schedule for a pipeline and apply it, in place of whatever schedule it carries.
 
@@ -84,6 +100,8 @@ def autoschedule(
         options: How to search; a beam of 32 and 15 seconds at most if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
         verify: Run the schedule in a child process and compare with everything at root, before applying it.
+        keep: Funcs, or their names, that keep the schedule they have; all others are scheduled around them.
+        is_cancelled: Asked now and then; True ends the search with the best found so far.
 
     Returns:
         The schedule, already applied.
@@ -92,52 +110,132 @@ def autoschedule(
         UndefinedPipelineError: A Func has no definition.
         MissingEstimateError: An output, input or parameter has no estimate.
         UnsupportedTargetError: The target is not a CPU, or Halide does not know it.
-        ExtractionError: The pipeline does something that the search cannot describe.
+        ExtractionError: The pipeline does something that the search cannot describe, and Halide refuses it, too.
         SearchError: The options make no sense.
-        MetolError: The schedule was to be verified and does not compile, run, or give the right result.
+        KeepError: A Func of `keep` is not in the pipeline, or its schedule names loops of one that is scheduled anew.
+        MetolError: Halide refuses even to compute everything at root; the pipeline is as it was.
     """
     started = time.monotonic()
     options = options or SearchOptions()
     target_text = _cpu_target(target)
-    dag = extract(pipeline, estimates, target=target_text)
+    func_names(pipeline)  # complains about what is no pipeline
+    whole = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
+    kept = find_kept(whole, keep)
     machine = machine or CpuMachine.detect(target_text, threads=threads)
-    space = _core.Space(dag, cpu_parameters(machine, dag), _core.SpaceOptions(), machine.cores)
-    found = options.make().search(space, _core.CostModel(), Budget.start(options.budget_seconds))
+    read = _read(pipeline, estimates, target_text)
+    with Acceptance(whole, _buffer_sizes(read), target=target_text) as acceptance:
+        if isinstance(read, ExtractionError):
+            found = _Found(plain_candidates(whole, [keep.func for keep in kept]), refusals=(str(read),))
+        else:
+            found = _search(read, machine, options, kept, is_cancelled)
+        choice, refusals = first_accepted(
+            found.candidates,
+            _frame(whole, read, target_text, kept),
+            acceptance.refusal,
+            lambda schedule: _verify(whole, schedule, machine.cores, estimates) if verify else ("", ""),
+        )
+    if choice is None:
+        raise read if isinstance(read, ExtractionError) else _refused(refusals[-1])
 
-    strip_schedules(pipeline)
-    funcs = describe_funcs(pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline))
-    schedule = Schedule(
-        funcs=funcs,
-        directives=cpu_directives(dag, found.state.describe()),
-        target=target_text,
-        estimates=_estimates(dag),
-        algorithm_hash=f"{dag.algorithm_hash:016x}",
+    with uninterrupted():
+        strip_schedules(pipeline, [keep.func for keep in kept])
+        choice.schedule.apply(pipeline)
+    return Result(
+        schedule=choice.schedule,
+        predicted_seconds=choice.candidate.cost_seconds,
+        search_seconds=time.monotonic() - started,
+        candidates=found.count,
+        is_complete=found.is_complete,
+        pruned=found.pruned,
+        verification=choice.verification,
+        origin=choice.candidate.origin,
+        fallbacks=found.refusals + refusals,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is to choose from, and how it was found."""
+
+    candidates: Iterator[Candidate]
+    count: int = 0
+    is_complete: bool = True
+    pruned: tuple[tuple[str, int], ...] = ()
+    refusals: tuple[str, ...] = ()
+    """Why nothing was searched."""
+
+
+def _read(pipeline: hl.Pipeline | hl.Func, estimates: EstimateMap | None, target: str) -> PipelineDag | ExtractionError:
+    """Read the pipeline; what the search cannot describe, Halide may compile all the same."""
+    try:
+        return extract(pipeline, estimates, target=target)
+    except ExtractionError as error:
+        return error
+
+
+def _search(
+    dag: PipelineDag,
+    machine: CpuMachine,
+    options: SearchOptions,
+    kept: tuple[Kept, ...],
+    is_cancelled: Callable[[], bool],
+) -> _Found:
+    restrictions = _core.SpaceOptions()
+    for keep in kept:
+        restrictions.pin(keep.func, keep.placement == "inline")
+    space = _core.Space(dag, cpu_parameters(machine, dag), restrictions, machine.cores)
+    budget = Budget.start(options.budget_seconds, is_cancelled)
+    found = options.make().search(space, _core.CostModel(), budget)
+    return _Found(
+        searched_candidates(dag, space, found, [keep.func for keep in kept], machine.vector_bytes),
+        found.candidates,
+        found.is_complete,
+        tuple((reason, count) for reason, count in space.pruned_counts().items() if count),
+    )
+
+
+def _frame(pipeline: hl.Pipeline, read: PipelineDag | ExtractionError, target: str, kept: tuple[Kept, ...]) -> Schedule:
+    """The schedule without its directives."""
+    is_read = not isinstance(read, ExtractionError)
+    return Schedule(
+        funcs=describe_funcs(pipeline),
+        directives=(),
+        target=target,
+        estimates=_estimates(read) if is_read else (),
+        algorithm_hash=f"{read.algorithm_hash:016x}" if is_read else "",
         halide_version=metadata.version("halide"),
         metol_version=metol_version(),
-    )
-    verification = _verified(pipeline, schedule, machine.cores) if verify else ""
-    schedule.apply(pipeline)
-    return Result(
-        schedule=schedule,
-        predicted_seconds=found.cost_seconds,
-        search_seconds=time.monotonic() - started,
-        candidates=found.candidates,
-        is_complete=found.is_complete,
-        pruned=tuple((reason, count) for reason, count in space.pruned_counts().items() if count),
-        verification=verification,
+        kept=kept,
     )
 
 
-def _verified(pipeline: hl.Pipeline | hl.Func, schedule: Schedule, threads: int) -> str:
-    """Verify a schedule on a pipeline that carries none yet, and tell what was compared."""
-    whole = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
-    row = verify_schedule(whole, schedule, options=RunOptions(threads=threads, target=schedule.target, timing=None))
-    if not row.is_ok:
-        raise MetolError(
-            f"The schedule found is {row.status.value.replace('_', ' ')} and has not been applied: {row.detail}. "
-            "Please report it, with the pipeline."
-        )
-    return row.detail
+def _refused(last: str) -> MetolError:
+    return MetolError(
+        f"Every schedule of this pipeline is refused, and it is as it was. The last, {last}. See whether Halide "
+        "compiles the pipeline with every Func at root, and report it if it does."
+    )
+
+
+def _verify(pipeline: hl.Pipeline, schedule: Schedule, threads: int, estimates: EstimateMap | None) -> tuple[str, str]:
+    """Run a schedule beside the reference: why it is wrong, or "", and what was compared."""
+    options = RunOptions(threads=threads, target=schedule.target, timing=None)
+    row = verify_schedule(pipeline, schedule, options=options, estimates=estimates)
+    return ("", row.detail) if row.is_ok else (f"{row.status.value.replace('_', ' ')}: {row.detail}", "")
+
+
+def _buffer_sizes(dag: PipelineDag | ExtractionError) -> BufferSizes:
+    """What the schedules are made for; nothing where it could not be read."""
+    if isinstance(dag, ExtractionError):
+        return BufferSizes((), {}, {})
+
+    def region(func: _core.Func) -> tuple[tuple[int, int], ...]:
+        return tuple((side.min, side.extent) for side in func.estimate)
+
+    return BufferSizes(
+        outputs=tuple(region(dag.funcs[output]) for output in dag.outputs),
+        inputs={func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input},
+        scalars={p.name: p.estimate for p in dag.parameters if p.estimate is not None},
+    )
 
 
 def _cpu_target(target: str | hl.Target | None) -> str:

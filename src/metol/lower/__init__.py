@@ -7,8 +7,9 @@ from metol.errors import RefusedDirectiveError
 from metol.lower.cpu_directives import cpu_directives
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.func_ref import FuncRef, describe_funcs
+from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
 from metol.lower.schedule import Schedule, load
-from metol.lower.schedule_data import Estimate
+from metol.lower.schedule_data import Estimate, Kept
 
 __all__ = [
     "Argument",
@@ -16,6 +17,7 @@ __all__ = [
     "Directive",
     "Estimate",
     "FuncRef",
+    "Kept",
     "Loop",
     "RVar",
     "RefusedDirectiveError",
@@ -26,4 +28,7 @@ __all__ = [
     "cpu_directives",
     "describe_funcs",
     "load",
+    "plain_directives",
+    "root_directives",
+    "safe_directives",
 ]

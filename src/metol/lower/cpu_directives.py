@@ -4,7 +4,7 @@ Enters: one FuncSchedule a Func. Leaves: Directives. Every loop is split from th
 split can leave a remainder; which tail that split gets is what keeps the result right at every output size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -19,23 +19,30 @@ __all__ = ["cpu_directives"]
 _GUARDS = frozenset({Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS})
 
 
-def cpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> tuple[Directive, ...]:
+def cpu_directives(
+    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], kept: Collection[int] = ()
+) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest.
 
     Args:
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
+        kept: Funcs that somebody else schedules; they get no directives.
     """
     nests = {
         stage: _StageLoops(dag, stage, schedule.stages[position], schedule.placement == _core.Placement.ROOT)
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
-    tails = TailRule(dag, schedules)
+    tails = TailRule(dag, schedules, kept)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
-        if func.is_input or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED):
+        if (
+            func.is_input
+            or schedule.func in kept
+            or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED)
+        ):
             continue
         directives += _placement(dag, schedule, nests)
         for stage in func.stages:

@@ -4,7 +4,7 @@ Only the first split of a loop can leave a remainder; the factors of those insid
 everything computed inside has a size that is known at run time only; where it is not, loops have constant extents.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from metol import _core
 from metol.lower.directive import Tail
@@ -25,8 +25,9 @@ class TailRule:
     value as an index.
     """
 
-    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> None:
+    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], kept: Collection[int] = ()) -> None:
         self.dag = dag
+        self.kept = kept
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
         self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
         self.vector_loops = {
@@ -98,6 +99,8 @@ class TailRule:
         if row.is_known[loop] and row.numerator[loop] == 0:
             return True
         if not row.is_known[loop] or row.numerator[loop] != row.denominator[loop]:
+            return False
+        if producer in self.kept:  # whose order in memory is not known
             return False
         if producer not in self.inlined:
             return dimension == self.innermost_dims.get(producer, 0)

@@ -6,7 +6,7 @@ abort the process on an error, and can take minutes.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,14 @@ class Scheduler:
         rest = self.file or "/".join(f"{key}={value}" for key, value in self.options)
         return f"{self.name}:{rest}" if rest else self.name
 
+    def kept(self) -> tuple[int, ...]:
+        """Positions of the Funcs whose hand-written schedule a saved schedule relies on."""
+        if self.name != "schedule":
+            return ()
+        from metol.lower import load
+
+        return tuple(keep.func for keep in load(self.file).kept)
+
     def apply(self, pipeline: Any, target: Any, threads: int) -> None:
         """Schedule `pipeline`, which carries no schedule, in place.
 
@@ -94,16 +102,17 @@ class Scheduler:
             metol.autoschedule(pipeline, target=target, threads=threads, options=options)
 
 
-def schedule_at_root(pipeline: Any) -> None:
+def schedule_at_root(pipeline: Any, kept: Collection[int] = ()) -> None:
     """Compute every Func at root, in the order of its definition: slow, certain to lower, and right at every size.
 
     Never run a pipeline without this: unscheduled, Halide inlines everything, which can need unbounded time and memory.
+    Funcs at the positions `kept` are left as they are.
     """
     inputs = {argument.name.split("$")[0] for argument in pipeline.infer_arguments()}
     for i in range(len(func_names(pipeline))):
         func = pipeline.get_func(i)
         # Halide lists an input as a Func, too (`input_im`); at root it would be a copy of the input.
-        if func.name().split("$")[0].removesuffix("_im") not in inputs:
+        if i not in kept and func.name().split("$")[0].removesuffix("_im") not in inputs:
             func.compute_root()
 
 

@@ -33,8 +33,13 @@ int64_t points_at_root(const Func& func, const Stage& stage) {
 
 }  // namespace
 
-PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(std::move(pipeline)) {
+PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed)
+    : dag(std::move(pipeline)) {
     const size_t count = dag->funcs.size();
+    is_closed.resize(count);
+    for (int32_t func : closed) {
+        is_closed.at(static_cast<size_t>(func)) = 1;
+    }
     consumers.resize(count);
     is_inlinable.resize(count);
     must_inline.resize(count);
@@ -61,7 +66,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
         }
         is_inlinable[f] =
             func.stages.size() == 1 && !func.is_output && !func.is_extern && !pure.is_undef && !is_read_by_extern;
-        must_inline[f] = is_inlinable[f] && pure.is_identity;
+        must_inline[f] = is_inlinable[f] && pure.is_identity && !is_closed[f];
         order.push_back(static_cast<int32_t>(f));
     }
 }

@@ -18,6 +18,7 @@ struct SpaceOptions {
     bool allow_split = true;       // false: one level of tiling (Adams et al. 2019, §6.3)
     bool allow_sliding = true;
     bool allow_unroll = true;
+    std::vector<int32_t> closed;                // Funcs in whose loops nothing may be computed
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
 };
 

@@ -1,0 +1,99 @@
+"""Which schedule is returned: the best that Halide lowers, that asks for no more than it may, and that is right.
+
+Enter: what a search found. Leaves: a finished schedule, and why each better one was refused.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import halide as hl
+
+from metol import _core
+from metol.errors import ScheduleFormatError
+from metol.lower import Directive, Schedule, cpu_directives, plain_directives, root_directives, safe_directives
+from metol.pipeline import PipelineDag
+from metol.search import SearchResult
+
+__all__ = ["ORIGINS", "Candidate", "Choice", "first_accepted", "plain_candidates", "searched_candidates"]
+
+ORIGINS = {
+    "search": "the best found",
+    "alternative": "the next best found",
+    "safe": "the safe schedule",
+    "root": "the plain schedule, everything at root",
+}
+"""Where a schedule can be from, and what that is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Something that could be returned, unless it turns out to be no good."""
+
+    origin: str
+    """A key of ORIGINS."""
+    directives: Callable[[], tuple[Directive, ...]]
+    """Makes the directives."""
+    cost_seconds: float = math.nan
+    """Predicted run time; NaN where no search found it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidate that was accepted."""
+
+    candidate: Candidate
+    """What it was."""
+    schedule: Schedule
+    """What became of it."""
+    verification: str
+    """What was compared with the reference schedule."""
+
+
+def searched_candidates(
+    dag: PipelineDag, space: _core.Space, found: SearchResult, kept: Sequence[int], vector_bytes: int
+) -> Iterator[Candidate]:
+    """Yield what a search found, best first, then the safe schedule, then everything at root."""
+    yield Candidate("search", partial(cpu_directives, dag, found.state.describe(), kept), found.cost_seconds)
+    for state in found.alternatives:
+        cost_seconds = float(space.cost(state, _core.CostModel())[0])
+        yield Candidate("alternative", partial(cpu_directives, dag, state.describe(), kept), cost_seconds)
+    yield Candidate("safe", partial(safe_directives, dag, vector_bytes, kept))
+    yield Candidate("root", partial(root_directives, dag, kept))
+
+
+def plain_candidates(pipeline: hl.Pipeline, kept: Sequence[int]) -> Iterator[Candidate]:
+    """Yield what there is for a pipeline that cannot be searched."""
+    yield Candidate("root", partial(plain_directives, pipeline, kept))
+
+
+def first_accepted(
+    candidates: Iterable[Candidate],
+    frame: Schedule,
+    refuse: Callable[[Schedule], str],
+    verify: Callable[[Schedule], tuple[str, str]],
+) -> tuple[Choice | None, tuple[str, ...]]:
+    """Return the first candidate that is accepted, if any, and why each before it was not.
+
+    Args:
+        candidates: Best first.
+        frame: The schedule without its directives.
+        refuse: Tells why a schedule must not be returned, or "".
+        verify: Tells why a schedule is wrong, or "", and what was compared.
+    """
+    refusals: list[str] = []
+    for candidate in candidates:
+        verification = ""
+        try:
+            schedule = replace(frame, directives=candidate.directives())
+        except ScheduleFormatError as error:
+            refusals.append(f"{ORIGINS[candidate.origin]}: {error}")
+            continue
+        refusal = refuse(schedule)
+        if not refusal:
+            refusal, verification = verify(schedule)
+        if not refusal:
+            return Choice(candidate, schedule, verification), tuple(refusals)
+        refusals.append(f"{ORIGINS[candidate.origin]}: {refusal}")
+    return None, tuple(refusals)
