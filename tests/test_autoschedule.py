@@ -9,6 +9,7 @@ from small_pipelines import PIPELINES, ExactRuns, X, Y, blur, chain, finish, ima
 
 import metol
 from metol.errors import (
+    ExtractionError,
     KeepError,
     MetolError,
     MissingEstimateError,
@@ -18,7 +19,7 @@ from metol.errors import (
 )
 from metol.lower import Call, Directive, Site, Tail, Var, describe_funcs
 from metol.lower.func_ref import pipeline_funcs
-from metol.measure import Measurement, Status
+from metol.measure import Acceptance, Measurement, Status
 from metol.options import SearchOptions
 from metol.pipeline import strip_schedules
 
@@ -242,12 +243,11 @@ def test_root_is_taken_where_the_safe_schedule_is_refused(monkeypatch: pytest.Mo
 def test_pipeline_is_left_alone_where_everything_is_refused(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("cpu_directives", "safe_directives", "root_directives"):
-        plant(monkeypatch, name, *[UNROLLED] * 20)
+    monkeypatch.setattr(Acceptance, "refusal", lambda *_: "planted")
     pipeline = blur()
     pipeline.get_func(1).compute_root().parallel(Y)
     before = loops(pipeline, capfd)
-    with pytest.raises(MetolError, match=r"Every schedule .* everything at root: .*constant extent"):
+    with pytest.raises(MetolError, match=r"Every schedule .* everything inline: planted"):
         metol.autoschedule(pipeline, options=QUICK, threads=2)
     assert loops(pipeline, capfd) == before
 
@@ -368,3 +368,48 @@ def test_func_at_a_loop_of_one_that_is_scheduled_anew_cannot_be_kept() -> None:
         metol.autoschedule(pipeline, options=QUICK, keep=[first])
     result = metol.autoschedule(pipeline, options=QUICK, threads=2, keep=[first, second])
     assert [kept.placement for kept in result.schedule.kept] == ["at", "root"]
+
+
+def with_extern_stage() -> hl.Func:
+    source, output = image(48, 32), hl.Func("output")
+    first, foreign = hl.Func("first"), hl.Func("foreign")
+    first[X, Y] = source[X, Y] + 1
+    foreign.define_extern("somewhere_else", [first], hl.Int(32), 2)
+    output[X, Y] = foreign[X, Y] * 2
+    output.set_estimates([(0, 48), (0, 32)])
+    return output
+
+
+def read_anywhere(*, inline: bool) -> hl.Func:
+    """A read that nothing bounds: of a Func, which can be computed inline, or of an input, which has an end."""
+    index, output = image(48, name="index"), hl.Func("output")
+    squares, table = hl.Func("squares"), image(100, name="table")
+    squares[X] = X * X
+    output[X] = squares[index[X]] if inline else table[index[X]]
+    output.set_estimates([(0, 48)])
+    return output
+
+
+def test_pipeline_that_cannot_be_read_is_computed_at_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["metol.autoschedule"], "extract", refuse_to_read)
+    result = metol.autoschedule(blur(), options=QUICK, threads=1, verify=True)
+    assert result.origin == "root"
+    assert result.fallbacks == ("planted",)
+    assert "exact" in result.verification
+    ExactRuns("blur").check(result.schedule)
+
+
+def refuse_to_read(*_: object, **__: object) -> None:
+    raise ExtractionError("planted")
+
+
+def test_whatever_halide_lowers_gets_a_schedule(tmp_path: Path) -> None:
+    for output in (with_extern_stage(), read_anywhere(inline=True)):
+        result = metol.autoschedule(output, options=QUICK, threads=1)
+        assert "refused" in result.summary() or not result.fallbacks
+        assert len(lowered(hl.Pipeline(output), tmp_path)) > 100
+
+
+def test_pipeline_that_halide_refuses_too_is_an_error_about_what_was_read() -> None:
+    with pytest.raises(ExtractionError, match=r"reads `table` .* unbounded; clamp the coordinate"):
+        metol.autoschedule(read_anywhere(inline=False), options=QUICK, threads=1)

@@ -10,9 +10,15 @@ from metol.interrupts import first_interrupt, uninterrupted
 
 def test_interrupt_waits_for_the_end_of_the_block() -> None:
     steps = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        signal.raise_signal(signal.SIGINT)
-        steps.append("went on")
+
+    def work() -> None:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("went on")
+        steps.append("not reached")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert steps == ["went on"]
 
 

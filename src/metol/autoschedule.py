@@ -49,8 +49,8 @@ class Result:
     verification: str = ""
     """What was compared with the reference schedule, and how closely; empty where nothing was verified."""
     origin: str = "search"
-    """Where the schedule is from: ``search``, ``alternative`` (found by the search, not its best), ``safe`` or
-    ``root``."""
+    """Where the schedule is from: ``search``, ``alternative`` (found by the search, not its best), ``safe``, ``root``
+    or ``none`` (no directives: everything is inline)."""
     fallbacks: tuple[str, ...] = ()
     """Why each schedule before this one was refused."""
 
@@ -113,7 +113,7 @@ def autoschedule(
         ExtractionError: The pipeline does something that the search cannot describe, and Halide refuses it, too.
         SearchError: The options make no sense.
         KeepError: A Func of `keep` is not in the pipeline, or its schedule names loops of one that is scheduled anew.
-        MetolError: Halide refuses even to compute everything at root; the pipeline is as it was.
+        MetolError: Halide refuses all there is to try, everything inline at last; the pipeline is as it was.
     """
     started = time.monotonic()
     options = options or SearchOptions()
@@ -196,13 +196,13 @@ def _search(
 
 def _frame(pipeline: hl.Pipeline, read: PipelineDag | ExtractionError, target: str, kept: tuple[Kept, ...]) -> Schedule:
     """The schedule without its directives."""
-    is_read = not isinstance(read, ExtractionError)
+    dag = None if isinstance(read, ExtractionError) else read
     return Schedule(
         funcs=describe_funcs(pipeline),
         directives=(),
         target=target,
-        estimates=_estimates(read) if is_read else (),
-        algorithm_hash=f"{read.algorithm_hash:016x}" if is_read else "",
+        estimates=() if dag is None else _estimates(dag),
+        algorithm_hash="" if dag is None else f"{dag.algorithm_hash:016x}",
         halide_version=metadata.version("halide"),
         metol_version=metol_version(),
         kept=kept,
@@ -212,7 +212,7 @@ def _frame(pipeline: hl.Pipeline, read: PipelineDag | ExtractionError, target: s
 def _refused(last: str) -> MetolError:
     return MetolError(
         f"Every schedule of this pipeline is refused, and it is as it was. The last, {last}. See whether Halide "
-        "compiles the pipeline with every Func at root, and report it if it does."
+        "compiles the pipeline with a schedule by hand, and report it if it does."
     )
 
 

@@ -23,6 +23,7 @@ ORIGINS = {
     "alternative": "the next best found",
     "safe": "the safe schedule",
     "root": "the plain schedule, everything at root",
+    "none": "no schedule at all, everything inline",
 }
 """Where a schedule can be from, and what that is called."""
 
@@ -54,18 +55,20 @@ class Choice:
 def searched_candidates(
     dag: PipelineDag, space: _core.Space, found: SearchResult, kept: Sequence[int], vector_bytes: int
 ) -> Iterator[Candidate]:
-    """Yield what a search found, best first, then the safe schedule, then everything at root."""
+    """Yield what a search found, best first, then the safe schedule, everything at root, and everything inline."""
     yield Candidate("search", partial(cpu_directives, dag, found.state.describe(), kept), found.cost_seconds)
     for state in found.alternatives:
         cost_seconds = float(space.cost(state, _core.CostModel())[0])
         yield Candidate("alternative", partial(cpu_directives, dag, state.describe(), kept), cost_seconds)
     yield Candidate("safe", partial(safe_directives, dag, vector_bytes, kept))
     yield Candidate("root", partial(root_directives, dag, kept))
+    yield Candidate("none", tuple)
 
 
 def plain_candidates(pipeline: hl.Pipeline, kept: Sequence[int]) -> Iterator[Candidate]:
     """Yield what there is for a pipeline that cannot be searched."""
     yield Candidate("root", partial(plain_directives, pipeline, kept))
+    yield Candidate("none", tuple)  # what a Func that is read without bounds needs
 
 
 def first_accepted(

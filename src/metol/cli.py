@@ -97,7 +97,7 @@ def schedule(
 ) -> None:
     """Find a schedule; print it as Python, or write it to the files named. Ctrl-C settles for the best so far."""
     import metol
-    from metol.interrupts import first_interrupt
+    from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
 
     with first_interrupt(_tell_how_to_stop) as is_cancelled:
@@ -112,12 +112,13 @@ def schedule(
             keep=keep or [],
             is_cancelled=is_cancelled,
         )
-    if python is not None:
-        python.write_text(result.to_python())
-    if cpp is not None:
-        cpp.write_text(result.to_cpp())
-    if json is not None:
-        result.save(json)
+    with uninterrupted():
+        if python is not None:
+            python.write_text(result.to_python())
+        if cpp is not None:
+            cpp.write_text(result.to_cpp())
+        if json is not None:
+            result.save(json)
     if python is None and cpp is None and json is None:
         typer.echo(result.to_python())
     for reason in result.fallbacks:

@@ -7,7 +7,7 @@ import halide as hl
 import pytest
 from small_pipelines import HEIGHT, PIPELINES, WIDTH, X, Y, boundary, chain, finish, image
 
-from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs, root_directives
+from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs, root_directives, safe_directives
 from metol.measure.gate import BufferSizes, Gate, probed_sizes
 from metol.pipeline import copy_pipeline, extract
 
@@ -48,6 +48,13 @@ def refusal(build: Callable[[], hl.Pipeline], *directives: Directive) -> str:
 @pytest.mark.parametrize("name", list(PIPELINES))
 def test_everything_at_root_is_accepted(name: str) -> None:
     assert refusal(PIPELINES[name]) == ""
+
+
+@pytest.mark.parametrize("name", list(PIPELINES))
+def test_safe_schedule_is_accepted(name: str) -> None:
+    pipeline = PIPELINES[name]()
+    directives = safe_directives(extract(pipeline), 32)
+    assert make_gate(PIPELINES[name]).refusal(Schedule(describe_funcs(pipeline), directives)) == ""
 
 
 @pytest.mark.parametrize("tail", [Tail.GUARD_WITH_IF, Tail.PREDICATE])

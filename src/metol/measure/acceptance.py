@@ -8,6 +8,7 @@ copy is lowered in this process instead, unprotected.
 
 import contextlib
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,9 +43,11 @@ class Acceptance:
             pipeline: an `hl.Pipeline`, with whatever schedule it carries.
             sizes: what the schedules are made for.
             target: the Halide target to lower for.
-            limit_seconds: for lowering one schedule, in a child.
+            limit_seconds: for lowering the first schedule, in a child; all of them together get twice that, and each at
+                least a third of it.
         """
         self._limit_seconds = limit_seconds
+        self._spent_seconds = 0.0
         self._here = Gate(lambda: copy_pipeline(pipeline), sizes, target)
         self._folder = tempfile.TemporaryDirectory(prefix="metol-")
         self._child: Child | None = None
@@ -69,14 +72,19 @@ class Acceptance:
         if not self._open():
             return self._here.refusal(schedule)
         assert self._child is not None
+        left_seconds = 2 * self._limit_seconds - self._spent_seconds
+        limit_seconds = max(self._limit_seconds / 3, min(self._limit_seconds, left_seconds))
+        started = time.monotonic()
         try:
-            answer = self._child.ask(m.Judge(schedule.to_json()), self._limit_seconds)
+            answer = self._child.ask(m.Judge(schedule.to_json()), limit_seconds)
         except ChildTimeoutError:
             self._end()
-            return f"Halide does not lower it within {self._limit_seconds:g} s"
+            return f"Halide does not lower it within {limit_seconds:.0f} s"
         except ChildDiedError as death:
             self._end()
             return f"Halide fails to lower it: {death}"
+        finally:
+            self._spent_seconds += time.monotonic() - started
         return str(answer.message if isinstance(answer, m.Failure) else answer.refusal)
 
     def _open(self) -> bool:

@@ -57,8 +57,10 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
 
     Returns:
         The estimated size; one point; and one less and one more than the smallest and the largest factor that any loop
-        over that dimension is split by: the vector and the tile.
+        over that dimension is split by, which are the vector and the tile. Nothing where no sizes are known.
     """
+    if not sizes.outputs:
+        return ()
     factors = _factors(schedule)
     probes = [sizes.outputs, tuple(tuple((low, 1) for low, _ in region) for region in sizes.outputs)]
     for choose, step in product((min, max), (-1, 1)):

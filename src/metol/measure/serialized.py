@@ -116,7 +116,8 @@ def _with_estimate(state: _ParameterState, estimates: EstimateMap) -> _Parameter
         return state
     if not state.is_buffer:
         assert isinstance(value, Real), "checked by extraction"
-        return replace(state, scalar=(*state.scalar[:2], float(value) if "float" in state.type else int(value)))
+        number = float(value)
+        return replace(state, scalar=(*state.scalar[:2], number if "float" in state.type else int(number)))
     assert isinstance(value, Sequence), "checked by extraction"
     return replace(state, estimates=tuple((low, extent) for low, extent in value))
 
