@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_another_number_of_threads_in_the_environment_is_a_warning(monkeypatch: 
     assert "HL_NUM_THREADS is 977" in found.found
 
 
-def test_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, "cache folder")
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     found = named("cache folder")
@@ -99,13 +100,11 @@ def test_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyPat
     assert "/proc/nowhere" in found.found
 
 
-def test_missing_calibration_is_a_warning_and_tells_of_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
+def test_missing_calibration_is_a_warning_and_tells_of_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     only(monkeypatch, "calibration")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert named("calibration").found.startswith("none; ")
-    folder = metol.doctor.Path(str(tmp_path)) / "metol" / "machines"
+    folder = tmp_path / "metol" / "machines"
     folder.mkdir(parents=True)
     (folder / "cpu-0123456789abcdef.json").write_text("{}")
     found = named("calibration")
