@@ -5,19 +5,25 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import PIPELINES, ExactRuns, X, Y, blur, chain, image
+from small_pipelines import PIPELINES, ExactRuns, X, Y, blur, chain, finish, image
 
 import metol
 from metol.errors import (
+    ExtractionError,
+    KeepError,
     MetolError,
     MissingEstimateError,
     ScheduleMismatchError,
     UndefinedPipelineError,
     UnsupportedTargetError,
 )
-from metol.lower import Call, Directive, Var
+from metol.lower import Call, Directive, Site, Tail, Var, describe_funcs
+from metol.lower.func_ref import pipeline_funcs
+from metol.measure import Acceptance, Measurement, Status
 from metol.options import SearchOptions
+from metol.pipeline import strip_schedules
 
+X_, XO, XI = Var("x"), Var("xo"), Var("xi")
 QUICK = SearchOptions(strategy="greedy")
 
 
@@ -160,7 +166,7 @@ def test_time_budget_ends_the_search() -> None:
     options = SearchOptions(beam_width=32, budget_seconds=1e-6)
     result = metol.autoschedule(chain(), options=options, threads=1)
     assert not result.is_complete
-    assert "stopped by the time budget" in result.summary()
+    assert "stopped early" in result.summary()
 
 
 def test_a_failed_call_leaves_the_pipeline_alone(capfd: pytest.CaptureFixture[str]) -> None:
@@ -189,10 +195,235 @@ def test_verify_tells_what_was_compared(capfd: pytest.CaptureFixture[str]) -> No
     assert metol.autoschedule(blur(), options=QUICK, threads=1).verification == ""
 
 
-def test_verify_refuses_a_schedule_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A schedule that Halide takes and cannot compile: no loop of unknown extent can be unrolled.
-    unroll = Directive(1, 0, Call.UNROLL, (Var("x"),))
-    calls = (Directive(1, 0, Call.COMPUTE_ROOT), unroll)
-    monkeypatch.setattr(sys.modules["metol.autoschedule"], "target_directives", lambda *_: calls)
-    with pytest.raises(MetolError, match=r"compile failed and has not been applied.*constant extent"):
-        metol.autoschedule(blur(), options=QUICK, threads=1, verify=True)
+# Ways in which a schedule of `blur` can be wrong.
+AT_THE_CALL = (Directive(1, 0, Call.COMPUTE_ROOT), Directive(1, 0, Call.SPLIT, (X_, XO, XI, 4, Tail.PREDICATE_LOADS)))
+UNROLLED = (Directive(1, 0, Call.COMPUTE_ROOT), Directive(1, 0, Call.UNROLL, (X_,)))
+ROUNDED_UP = (Directive(2, 0, Call.SPLIT, (X_, XO, XI, 16, Tail.ROUND_UP)),)
+TWICE = (Directive(1, 0, Call.COMPUTE_ROOT), Directive(1, 0, Call.PARALLEL, (Var("nothing"),)))
+WRONG = {
+    "the call is refused": (
+        (*AT_THE_CALL, Directive(1, 0, Call.SPLIT, (XI, Var("a"), Var("b"), 2, Tail.PREDICATE_LOADS))),
+        "Halide refused directive",
+    ),
+    "lowering is refused": (UNROLLED, "constant extent"),
+    "more is needed": (ROUNDED_UP, "where the algorithm needs"),
+    "it makes no sense": (TWICE, "Directive 1 of the schedule"),
+}
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, name: str, *results: tuple[Directive, ...]) -> None:
+    """Let a function that makes directives give these, one a call, and then what it really makes."""
+    module = sys.modules["metol.candidates"]
+    real, planted = getattr(module, name), list(results)
+    monkeypatch.setattr(module, name, lambda *args: planted.pop(0) if planted else real(*args))
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+def test_refused_schedule_gives_way_to_the_next_best(
+    wrong: tuple[tuple[Directive, ...], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directives, reason = wrong
+    plant(monkeypatch, "target_directives", directives)
+    result = metol.autoschedule(blur(), options=SearchOptions(beam_width=4), threads=2)
+    assert result.origin == "alternative"
+    (refusal,) = result.fallbacks
+    assert refusal.startswith("the best found: ")
+    assert reason in refusal
+    assert "1 schedule refused, this is the next best found" in result.summary()
+    assert 0 < result.predicted_seconds < 1
+    ExactRuns("blur").check(result.schedule)
+
+
+def test_safe_schedule_is_taken_where_all_that_was_found_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "target_directives", *[UNROLLED] * 20)
+    result = metol.autoschedule(blur(), options=QUICK, threads=2)
+    assert result.origin == "safe"
+    assert result.fallbacks
+    assert "this is the safe schedule" in result.summary()
+    assert "predicted" not in result.summary()
+    ExactRuns("blur").check(result.schedule)
+
+
+def test_root_is_taken_where_the_safe_schedule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "target_directives", *[UNROLLED] * 20)
+    plant(monkeypatch, "safe_directives", ROUNDED_UP)
+    result = metol.autoschedule(blur(), options=QUICK, threads=2)
+    assert result.origin == "root"
+    assert result.fallbacks[-1].startswith("the safe schedule: ")
+    assert {directive.call for directive in result.schedule.directives} == {Call.COMPUTE_ROOT}
+    ExactRuns("blur").check(result.schedule)
+
+
+def test_pipeline_is_left_alone_where_everything_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Acceptance, "refusal", lambda *_: "planted")
+    pipeline = blur()
+    pipeline.get_func(1).compute_root().parallel(Y)
+    before = loops(pipeline, capfd)
+    with pytest.raises(MetolError, match=r"Every schedule .* everything inline: planted"):
+        metol.autoschedule(pipeline, options=QUICK, threads=2)
+    assert loops(pipeline, capfd) == before
+
+
+def test_wrong_result_gives_way_to_the_next_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [Measurement("blur", "schedule", Status.WRONG_RESULT, detail="planted")]
+    real = sys.modules["metol.autoschedule"].verify_schedule  # type: ignore[attr-defined]
+    monkeypatch.setattr(
+        sys.modules["metol.autoschedule"], "verify_schedule", lambda *a, **k: rows.pop() if rows else real(*a, **k)
+    )
+    result = metol.autoschedule(blur(), options=QUICK, threads=1, verify=True)
+    assert result.origin != "search"
+    assert "wrong result: planted" in result.fallbacks[0]
+    assert "40x24" in result.verification
+
+
+def test_verify_takes_estimates_from_outside() -> None:
+    estimates = {"output": [(0, 64), (0, 48)], "source": [(0, 64), (0, 48)]}
+    result = metol.autoschedule(without_estimates(), estimates=estimates, options=QUICK, threads=1, verify=True)
+    assert "64x48" in result.verification
+
+
+def test_interrupted_search_leaves_the_pipeline_alone(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    pipeline = blur()
+    pipeline.get_func(1).compute_root().parallel(Y)
+    before = loops(pipeline, capfd)
+    monkeypatch.setattr(SearchOptions, "make", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        metol.autoschedule(pipeline, options=QUICK, threads=2)
+    assert loops(pipeline, capfd) == before
+
+
+def test_cancelled_search_gives_the_best_so_far() -> None:
+    result = metol.autoschedule(chain(), options=SearchOptions(), threads=1, is_cancelled=lambda: True)
+    assert not result.is_complete
+    ExactRuns("chain").check(result.schedule)
+
+
+def hand_scheduled() -> hl.Pipeline:
+    """Three Funcs, of which the second has a schedule that nobody would find."""
+    source, output = image(48, 32), hl.Func("output")
+    first, second = hl.Func("first"), hl.Func("second")
+    first[X, Y] = source[X, Y] * source[X + 1, Y] + Y
+    second[X, Y] = first[X, Y] + first[X, Y + 1]
+    output[X, Y] = second[X, Y] - second[X + 1, Y + 2]
+    second.compute_root().split(X, hl.Var("by_hand"), hl.Var("inner"), 5, hl.TailStrategy.GuardWithIf)
+    return finish(output)
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_kept_func_keeps_its_schedule(by_name: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    pipeline = hand_scheduled()
+    (second,) = (func for func in pipeline_funcs(pipeline) if func.name().startswith("second"))
+    result = metol.autoschedule(pipeline, options=QUICK, threads=2, keep=["second" if by_name else second])
+    nest = loops(pipeline, capfd)
+    assert "by_hand" in nest
+    (kept,) = result.schedule.kept
+    assert (result.schedule.funcs[kept.func].name, kept.placement) == ("second", "root")
+    assert kept.func not in {directive.func for directive in result.schedule.directives}
+    assert result.origin == "search"
+    assert "Schedule by hand, before: second" in result.to_python()
+    other = hand_scheduled()
+    metol.Schedule.from_json(result.schedule.to_json()).apply(other)
+    assert loops(other, capfd) == nest
+    ExactRuns("kept", hand_scheduled).check(result.schedule)
+
+
+def test_nothing_is_computed_in_the_loops_of_a_kept_func() -> None:
+    pipeline = hand_scheduled()
+    (second,) = (i for i, func in enumerate(describe_funcs(pipeline)) if func.name == "second")
+    result = metol.autoschedule(pipeline, options=SearchOptions(beam_width=8), threads=2, keep=["second"])
+    sites = [a for d in result.schedule.directives for a in d.args if isinstance(a, Site)]
+    assert second not in {site.func for site in sites}
+
+
+def test_kept_func_is_verified_with_its_schedule() -> None:
+    result = metol.autoschedule(hand_scheduled(), options=QUICK, threads=1, keep=["second"], verify=True)
+    assert "exact" in result.verification
+
+
+def test_schedule_refuses_a_pipeline_without_the_hand_written_part() -> None:
+    result = metol.autoschedule(hand_scheduled(), options=QUICK, threads=2, keep=["second"])
+    bare = hand_scheduled()
+    strip_schedules(bare)
+    with pytest.raises(
+        ScheduleMismatchError, match="`second` that is written by hand and puts it at the root; here it"
+    ):
+        result.schedule.apply(bare)
+
+
+def test_inline_may_be_what_is_kept() -> None:
+    result = metol.autoschedule(hand_scheduled(), options=QUICK, threads=2, keep=["first"])
+    (kept,) = result.schedule.kept
+    assert kept.placement == "inline"
+    ExactRuns("kept", lambda: stripped(hand_scheduled())).check(result.schedule)
+
+
+def stripped(pipeline: hl.Pipeline) -> hl.Pipeline:
+    strip_schedules(pipeline)
+    return pipeline
+
+
+def test_unknown_func_to_keep_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(KeepError, match=r"no Func `third`.*first, second, output"):
+        metol.autoschedule(hand_scheduled(), options=QUICK, keep=["third"])
+
+
+def test_func_at_a_loop_of_one_that_is_scheduled_anew_cannot_be_kept() -> None:
+    pipeline = hand_scheduled()
+    first, second = (func for func in pipeline_funcs(pipeline) if func.name().split("$")[0] in ("first", "second"))
+    first.compute_at(second, Y)
+    with pytest.raises(KeepError, match="Keep `second`, too"):
+        metol.autoschedule(pipeline, options=QUICK, keep=[first])
+    result = metol.autoschedule(pipeline, options=QUICK, threads=2, keep=[first, second])
+    assert [kept.placement for kept in result.schedule.kept] == ["at", "root"]
+
+
+def with_extern_stage() -> hl.Func:
+    source, output = image(48, 32), hl.Func("output")
+    first, foreign = hl.Func("first"), hl.Func("foreign")
+    first[X, Y] = source[X, Y] + 1
+    foreign.define_extern("somewhere_else", [first], hl.Int(32), 2)
+    output[X, Y] = foreign[X, Y] * 2
+    output.set_estimates([(0, 48), (0, 32)])
+    return output
+
+
+def read_anywhere(*, inline: bool) -> hl.Func:
+    """A read that nothing bounds: of a Func, which can be computed inline, or of an input, which has an end."""
+    index, output = image(48, name="index"), hl.Func("output")
+    squares, table = hl.Func("squares"), image(100, name="table")
+    squares[X] = X * X
+    output[X] = squares[index[X]] if inline else table[index[X]]
+    output.set_estimates([(0, 48)])
+    return output
+
+
+def test_pipeline_that_cannot_be_read_is_computed_at_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["metol.autoschedule"], "extract", refuse_to_read)
+    result = metol.autoschedule(blur(), options=QUICK, threads=1, verify=True)
+    assert result.origin == "root"
+    assert result.fallbacks == ("planted",)
+    assert "exact" in result.verification
+    ExactRuns("blur").check(result.schedule)
+
+
+def refuse_to_read(*_: object, **__: object) -> None:
+    raise ExtractionError("planted")
+
+
+def test_whatever_halide_lowers_gets_a_schedule(tmp_path: Path) -> None:
+    for output in (with_extern_stage(), read_anywhere(inline=True)):
+        result = metol.autoschedule(output, options=QUICK, threads=1)
+        assert "refused" in result.summary() or not result.fallbacks
+        assert len(lowered(hl.Pipeline(output), tmp_path)) > 100
+
+
+def test_pipeline_that_halide_refuses_too_is_an_error_about_what_was_read() -> None:
+    with pytest.raises(ExtractionError, match=r"reads `table` .* unbounded; clamp the coordinate"):
+        metol.autoschedule(read_anywhere(inline=False), options=QUICK, threads=1)

@@ -148,3 +148,164 @@ def test_calibrate_writes_the_machine(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "l1_bytes" in done.stdout
     assert json.loads((tmp_path / "machine.json").read_text())
+
+
+GENERATOR = """
+import halide as hl
+
+@hl.generator(name="shift_by")
+class ShiftBy:
+    distance = hl.GeneratorParam(1)
+    twice = hl.GeneratorParam(False)
+    source = hl.InputBuffer(hl.Int(32), 2)
+    factor = hl.InputScalar(hl.Int(32))
+    result = hl.OutputBuffer(hl.Int(32), 2)
+
+    def generate(self):
+        g = self
+        x, y = hl.Var("x"), hl.Var("y")
+        shifted = hl.Func(f"shifted_by_{g.distance}{'_twice' if g.twice else ''}")
+        shifted[x, y] = g.source[x + g.distance, y] * g.factor
+        g.result[x, y] = shifted[x, y] + shifted[x, y + 1]
+        if not g.using_autoscheduler():
+            raise AssertionError("there is no schedule by hand")
+        g.source.set_estimates([(0, 100), (0, 100)])
+        g.factor.set_estimate(3)
+        g.result.set_estimates([(0, 64), (0, 48)])
+"""
+
+
+def test_generator_is_scheduled_and_verified(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(GENERATOR)
+    words = ("--strategy", "greedy", "--generator-param", "distance=5", "--generator-param", "twice=false")
+    done = metol("schedule", "mine.py:ShiftBy", *words, "-o", "s.json", "--verify", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "shifted_by_5" in {func["name"] for func in json.loads((tmp_path / "s.json").read_text())["funcs"]}
+    assert "64x48" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("mine.py:ShiftBy?radius=3", "no GeneratorParam(s) named: ['radius']"),
+        ("mine.py:ShiftBy?distance=far", "cannot be built: invalid literal"),
+        ("mine.py:ShiftBy?twice=perhaps", "`twice` is true or false, not `perhaps`"),
+        ("mine.py:Shift", "has no function `Shift`; it has: ShiftBy"),
+        ("mine.py:ShiftBy?twice", "`twice` is no GeneratorParam; write NAME=VALUE"),
+    ],
+)
+def test_mistake_about_a_generator_is_told_in_one_line(source: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(GENERATOR)
+    done = metol("schedule", source, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+
+
+def serialize(folder: Path) -> None:
+    """A pipeline whose file knows no sizes at all."""
+    import halide as hl
+
+    source, factor, result = hl.ImageParam(hl.Int(32), 2, "source"), hl.Param(hl.Int(32), "factor"), hl.Func("result")
+    x, y = hl.Var("x"), hl.Var("y")
+    result[x, y] = source[x + 1, y] * factor
+    hl.serialize_pipeline(hl.Pipeline(result), str(folder / "p.hlpipe"))
+
+
+def test_serialized_pipeline_takes_its_sizes_from_a_file(tmp_path: Path) -> None:
+    serialize(tmp_path)
+    sizes = {"source": [[0, 101], [0, 50]], "result": [[0, 100], [0, 50]], "factor": 3}
+    (tmp_path / "sizes.json").write_text(json.dumps(sizes))
+    words = ("--estimates", "sizes.json", "--strategy", "greedy", "-o", "s.json", "--verify")
+    done = metol("schedule", "p.hlpipe", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "100x50" in done.stderr
+    written = json.loads((tmp_path / "s.json").read_text())["estimates"]
+    assert {entry["name"]: entry["bounds"] for entry in written}["result"] == [[0, 100], [0, 50]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "must be an object of names"),
+        ('{"source": [[0, 101], [0, 50]], "result": [[0, 100], [0, 50]], "factor": 3, "nothing": 3}', "nothing"),
+        ('{"source": "large"}', "`source` must be a number, or one (min, extent) a dimension"),
+        ('{"source": [[0, 101], [0, 50]], "factor": 3}', "result"),
+    ],
+)
+def test_mistake_about_estimates_is_told_in_one_line(content: str, message: str, tmp_path: Path) -> None:
+    serialize(tmp_path)
+    (tmp_path / "sizes.json").write_text(content)
+    done = metol("schedule", "p.hlpipe", "--estimates", "sizes.json", cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert message in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+
+
+KEEPING = (
+    PIPELINES
+    + """
+def kept():
+    x, y = hl.Var("x"), hl.Var("y")
+    first, second = hl.Func("first"), hl.Func("second")
+    first[x, y] = x * y
+    second[x, y] = first[x, y] + first[x + 1, y]
+    first.compute_root().split(x, hl.Var("by_hand"), hl.Var("inner"), 5, hl.TailStrategy.GuardWithIf)
+    second.set_estimates([(0, 64), (0, 48)])
+    return second
+"""
+)
+
+
+def test_kept_func_is_named_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(KEEPING)
+    done = metol("schedule", "mine.py:kept", "--keep", "first", "--strategy", "greedy", "--verify", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Schedule by hand, before: first" in done.stdout
+    assert "verified" in done.stderr
+
+
+INTERRUPTED = """
+import os, signal, sys
+import halide as hl
+from metol.search import strategy
+
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+    return real(*_)
+
+real = strategy.Budget.is_spent
+
+def interrupt_once(*arguments):
+    strategy.Budget.is_spent = real
+    return interrupt(*arguments)
+
+strategy.Budget.is_spent = interrupt if {again} else interrupt_once
+sys.argv = ["metol", "schedule", "pipelines.py:ramp", "-o", "s.json"]
+from metol.cli import main
+main()
+"""
+
+
+def test_first_interrupt_settles_for_the_best_so_far(tmp_path: Path) -> None:
+    done = interrupt(tmp_path, again=False)
+    assert done.returncode == 0, done.stderr
+    assert "finishing with the best schedule found so far; Ctrl-C again gives up" in done.stderr
+    assert "stopped early" in done.stderr
+    assert json.loads((tmp_path / "s.json").read_text())["directives"]
+
+
+def test_second_interrupt_gives_up_in_one_line_with_exit_code_130(tmp_path: Path) -> None:
+    done = interrupt(tmp_path, again=True)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("interrupted")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "s.json").exists()
+
+
+def interrupt(folder: Path, *, again: bool) -> subprocess.CompletedProcess[str]:
+    """Run `metol schedule`, with an interrupt when the search first asks for its budget, or each time it does."""
+    (folder / "pipelines.py").write_text(PIPELINES)
+    command = [sys.executable, "-c", INTERRUPTED.format(again=again)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)

@@ -11,6 +11,7 @@
 #include "pipeline/bounds.hpp"
 #include "pipeline/dag.hpp"
 #include "pipeline/extract.hpp"
+#include "pipeline/lowered.hpp"
 #include "pipeline/stage_ops.hpp"
 #include "search/bindings.hpp"
 #include "targets/bindings.hpp"
@@ -94,6 +95,17 @@ std::string describe(const metol::PipelineDag& dag) {
         }
     }
     return text.str();
+}
+
+metol::Regions to_regions(const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& sizes) {
+    metol::Regions regions;
+    for (const auto& [name, dims] : sizes) {
+        auto& region = regions[name];
+        for (const auto& [min, extent] : dims) {
+            region.push_back({min, min + extent - 1});
+        }
+    }
+    return regions;
 }
 
 std::vector<metol::Interval> to_intervals(const std::vector<std::pair<int64_t, int64_t>>& pairs) {
@@ -231,6 +243,26 @@ void bind_dag(py::module_& m) {
         });
 }
 
+void bind_lowered(py::module_& m) {
+    py::class_<metol::LoweredPipeline>(m, "LoweredPipeline")
+        .def(py::init([](const py::object& pipeline, const std::string& target) {
+                 return metol::LoweredPipeline(pipeline.ptr(), target);
+             }),
+             py::arg("pipeline"), py::arg("target"))
+        .def(
+            "required",
+            [](const metol::LoweredPipeline& lowered,
+               const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
+               const std::map<std::string, double>& scalars) { return lowered.required(to_regions(regions), scalars); },
+            py::arg("regions"), py::arg("scalars"),
+            "The region that each buffer must have, if buffers were of these (min, extent) a dimension.");
+    m.def(
+        "copy_pipeline",
+        [](const py::object& source, const py::object& target) { metol::copy_pipeline(source.ptr(), target.ptr()); },
+        py::arg("source"), py::arg("target"),
+        "Make `target`, an empty hl.Pipeline, a copy of `source` with its schedule.");
+}
+
 void bind_pipeline(py::module_& m) {
     py::register_exception_translator(&translate_error);
     bind_bounds(m);
@@ -262,21 +294,28 @@ void bind_pipeline(py::module_& m) {
         [](const py::object& pipeline, std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> regions,
            std::map<std::string, double> scalars, const std::string& target,
            const std::vector<metol::Rfactor>& rfactors) {
-            metol::UserEstimates estimates;
-            estimates.scalars = std::move(scalars);
-            for (const auto& [name, dims] : regions) {
-                for (const auto& [min, extent] : dims) {
-                    estimates.regions[name].push_back({min, min + extent - 1});
-                }
-            }
-            return metol::extract(pipeline.ptr(), estimates, target, rfactors);
+            return metol::extract(pipeline.ptr(), {to_regions(regions), std::move(scalars)}, target, rfactors);
         },
         py::arg("pipeline"), py::kw_only(), py::arg("regions"), py::arg("scalars"), py::arg("target"),
         py::arg("rfactors") = std::vector<metol::Rfactor>{},
         "Read an hl.Pipeline or hl.Func; `regions` maps names to (min, extent) a dimension.");
     m.def(
-        "strip_schedules", [](const py::object& pipeline) { metol::strip_schedules(pipeline.ptr()); },
-        py::arg("pipeline"), "Take every directive off every Func of the pipeline, in place.");
+        "strip_schedules",
+        [](const py::object& pipeline, const std::vector<int>& kept) { metol::strip_schedules(pipeline.ptr(), kept); },
+        py::arg("pipeline"), py::arg("kept") = std::vector<int>(),
+        "Take every directive off the Funcs of the pipeline, in place, but for those at the positions `kept`.");
+    m.def(
+        "placements",
+        [](const py::object& pipeline) {
+            std::vector<std::pair<std::string, std::vector<std::string>>> found;
+            for (const metol::ScheduledAt& placement : metol::placements(pipeline.ptr())) {
+                const char* kinds[] = {"inline", "root", "at"};
+                found.emplace_back(kinds[static_cast<int>(placement.kind)], placement.hosts);
+            }
+            return found;
+        },
+        py::arg("pipeline"), "Where the schedule of each Func puts it, and the Funcs whose loops it names.");
+    bind_lowered(m);
     m.def(
         "func_names", [](const py::object& pipeline) { return metol::func_names(pipeline.ptr()); }, py::arg("pipeline"),
         "Names of the Funcs in the order of Pipeline.get_func.");

@@ -1,22 +1,27 @@
 """From a Halide pipeline to a schedule: the whole way, on one screen.
 
-An hl.Pipeline enters; it leaves scheduled, with a `Result` that tells what was done and saves it.
+An hl.Pipeline enters; it leaves scheduled, with a `Result` that tells what was done and saves it. The pipeline is left
+as it is until a schedule has been accepted, so that an error or an interruption costs nothing.
 """
 
+import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 import halide as hl
 
 from metol import _core
+from metol.candidates import ORIGINS, Candidate, first_accepted, plain_candidates, searched_candidates
 from metol.errors import ExtractionError, MetolError
-from metol.lower import Estimate, Schedule, describe_funcs, rewritten_directives, target_directives
-from metol.measure import RunOptions, verify_schedule
+from metol.interrupts import uninterrupted
+from metol.keep import find_kept
+from metol.lower import Estimate, Kept, Schedule, describe_funcs
+from metol.measure import Acceptance, BufferSizes, RunOptions, verify_schedule
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap, PipelineDag, Rfactor, extract, strip_schedules
+from metol.pipeline import EstimateMap, PipelineDag, Rfactor, extract, func_names, strip_schedules
 from metol.provenance import metol_version
 from metol.search import BeamSearch, Budget, Form, Rewriting, search_forms
 from metol.targets import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors
@@ -31,9 +36,9 @@ class Result:
     schedule: Schedule
     """The schedule; it has been applied."""
     predicted_seconds: float
-    """Run time that the cost model predicts."""
+    """Run time that the cost model predicts; NaN for a schedule that no search found."""
     search_seconds: float
-    """Wall-clock time of extraction, search and lowering together."""
+    """Wall-clock time of all that was done."""
     candidates: int
     """Loop nests that were generated and costed."""
     is_complete: bool
@@ -42,6 +47,11 @@ class Result:
     """Candidates that were illegal or hopeless, by reason."""
     verification: str = ""
     """What was compared with the reference schedule, and how closely; empty where nothing was verified."""
+    origin: str = "search"
+    """Where the schedule is from: ``search``, ``alternative`` (found by the search, not its best), ``safe``, ``root``
+    or ``none`` (no directives: everything is inline)."""
+    fallbacks: tuple[str, ...] = ()
+    """Why each schedule before this one was refused."""
 
     def to_python(self) -> str:
         """Return Python source that makes the same calls without Metol."""
@@ -57,11 +67,14 @@ class Result:
 
     def summary(self) -> str:
         """Return one line for a person."""
-        how = "" if self.is_complete else " (stopped by the time budget)"
-        return (
-            f"{self.candidates} loop nests costed in {self.search_seconds:.2f} s{how}; "
-            f"predicted run time {self.predicted_seconds * 1e3:.3g} ms"
+        how = "" if self.is_complete else " (stopped early)"
+        costed = f"{self.candidates} loop nests costed in {self.search_seconds:.2f} s{how}"
+        predicted = (
+            "" if math.isnan(self.predicted_seconds) else f"predicted run time {self.predicted_seconds * 1e3:.3g} ms"
         )
+        refused = len(self.fallbacks)
+        fallback = f"{refused} schedule{'s' * (refused > 1)} refused, this is {ORIGINS[self.origin]}" if refused else ""
+        return "; ".join(filter(None, (costed, predicted, fallback)))
 
 
 def autoschedule(
@@ -73,17 +86,21 @@ def autoschedule(
     options: SearchOptions | None = None,
     threads: int | None = None,
     verify: bool = False,
+    keep: Sequence[hl.Func | str] = (),
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Result:
     """Find a schedule for a pipeline and apply it, in place of whatever schedule it carries.
 
     Args:
         pipeline: The pipeline, or the Func of its only output.
-        target: A Halide target, as text or as an hl.Target: a CPU, or a GPU by `cuda` or `opencl`; this CPU if None.
+        target: A Halide target, as text or as an hl.Target; the CPU of this machine if None.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
-        machine: The machine to schedule for; the calibrated description of this CPU, or a common GPU, if None.
+        machine: The CPU to schedule for; the calibrated description of this one if None.
         options: How to search; a beam of 32 and 15 seconds at most if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
         verify: Run the schedule in a child process and compare with everything at root, before applying it.
+        keep: Funcs, or their names, that keep the schedule they have; all others are scheduled around them.
+        is_cancelled: Asked now and then; True ends the search with the best found so far.
 
     Returns:
         The schedule, already applied.
@@ -93,54 +110,96 @@ def autoschedule(
         MissingEstimateError: An output, input or parameter has no estimate.
         ContradictoryEstimateError: An estimate contradicts the pipeline.
         UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it.
-        ExtractionError: The pipeline does something that the search cannot describe.
+        ExtractionError: The pipeline does something that the search cannot describe, and Halide refuses it, too.
         SearchError: The options make no sense.
-        MetolError: The schedule was to be verified and does not compile, run, or give the right result.
+        KeepError: A Func of `keep` is not in the pipeline, or its schedule names loops of one that is scheduled anew.
+        MetolError: Halide refuses all there is to try, everything inline at last; the pipeline is as it was.
     """
     started = time.monotonic()
     options = options or SearchOptions()
     parsed_target = parse_target(target)
     target_text = str(parsed_target.to_string())
-    dag = extract(pipeline, estimates, target=target_text)
+    func_names(pipeline)  # complains about what is no pipeline
+    whole = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
+    kept = find_kept(whole, keep)
     machine = choose_machine(parsed_target, machine, threads=threads)
-    start = _form(dag, machine, ())
-    budget = Budget.start(options.budget_seconds)
-    rewriting = _rewriting(pipeline, estimates, machine) if options.rfactor else None
-    form, found = search_forms(start, rewriting, options.make(), _core.CostModel(), budget)
+    read = _read(pipeline, estimates, target_text)
+    with Acceptance(whole, _buffer_sizes(read), target=target_text) as acceptance:
+        if isinstance(read, ExtractionError):
+            found = _Found(plain_candidates(whole, [keep.func for keep in kept]), refusals=(str(read),))
+        else:
+            rewriting = _rewriting(pipeline, estimates, machine) if options.rfactor and not kept else None
+            found = _search(read, machine, options, kept, rewriting, is_cancelled)
+        choice, refusals = first_accepted(
+            found.candidates,
+            _frame(whole, read, target_text, kept),
+            acceptance.refusal,
+            lambda schedule: _verify(whole, schedule, machine.host_threads, estimates) if verify else ("", ""),
+        )
+    if choice is None:
+        raise read if isinstance(read, ExtractionError) else _refused(refusals[-1])
 
-    strip_schedules(pipeline)
-    funcs = describe_funcs(pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline))
-    schedule = Schedule(
-        funcs=funcs,
-        directives=rewritten_directives(
-            form.dag,
-            form.rfactors,
-            target_directives(machine, form.dag, found.state.describe(), options.lowering),
-            len(funcs),
-        ),
-        target=target_text,
-        estimates=_estimates(dag),
-        algorithm_hash=f"{dag.algorithm_hash:016x}",
-        halide_version=metadata.version("halide"),
-        metol_version=metol_version(),
-    )
-    verification = _verified(pipeline, schedule, machine.host_threads) if verify else ""
-    schedule.apply(pipeline)
+    with uninterrupted():
+        strip_schedules(pipeline, [keep.func for keep in kept])
+        choice.schedule.apply(pipeline)
     return Result(
-        schedule=schedule,
-        predicted_seconds=found.cost_seconds,
+        schedule=choice.schedule,
+        predicted_seconds=choice.candidate.cost_seconds,
         search_seconds=time.monotonic() - started,
-        candidates=found.candidates,
+        candidates=found.count,
         is_complete=found.is_complete,
-        pruned=tuple((reason, count) for reason, count in form.space.pruned_counts().items() if count),
-        verification=verification,
+        pruned=found.pruned,
+        verification=choice.verification,
+        origin=choice.candidate.origin,
+        fallbacks=found.refusals + refusals,
     )
 
 
-def _form(dag: PipelineDag, machine: Machine, rfactors: tuple[Rfactor, ...]) -> Form:
-    return Form(
-        dag, _core.Space(dag, machine_parameters(machine, dag), _core.SpaceOptions(), machine.host_threads), rfactors
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is to choose from, and how it was found."""
+
+    candidates: Iterator[Candidate]
+    count: int = 0
+    is_complete: bool = True
+    pruned: tuple[tuple[str, int], ...] = ()
+    refusals: tuple[str, ...] = ()
+    """Why nothing was searched."""
+
+
+def _read(pipeline: hl.Pipeline | hl.Func, estimates: EstimateMap | None, target: str) -> PipelineDag | ExtractionError:
+    """Read the pipeline; what the search cannot describe, Halide may compile all the same."""
+    try:
+        return extract(pipeline, estimates, target=target)
+    except ExtractionError as error:
+        return error
+
+
+def _search(
+    dag: PipelineDag,
+    machine: Machine,
+    options: SearchOptions,
+    kept: tuple[Kept, ...],
+    rewriting: Rewriting | None,
+    is_cancelled: Callable[[], bool],
+) -> _Found:
+    restrictions = _core.SpaceOptions()
+    for keep in kept:
+        restrictions.pin(keep.func, keep.placement == "inline")
+    start = _form(dag, machine, restrictions, ())
+    budget = Budget.start(options.budget_seconds, is_cancelled)
+    form, found = search_forms(start, rewriting, options.make(), _core.CostModel(), budget)
+    lowering = replace(options.lowering, kept=frozenset(keep.func for keep in kept))
+    return _Found(
+        searched_candidates(start, form, found, machine, lowering),
+        found.candidates,
+        found.is_complete,
+        tuple((reason, count) for reason, count in form.space.pruned_counts().items() if count),
     )
+
+
+def _form(dag: PipelineDag, machine: Machine, restrictions: _core.SpaceOptions, rfactors: tuple[Rfactor, ...]) -> Form:
+    return Form(dag, _core.Space(dag, machine_parameters(machine, dag), restrictions, machine.host_threads), rfactors)
 
 
 def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: Machine) -> Rewriting:
@@ -148,9 +207,10 @@ def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: Machine
 
     def read(rfactors: tuple[Rfactor, ...]) -> Form | None:
         try:
-            return _form(extract(pipeline, estimates, rfactors=rfactors), machine, rfactors)
+            dag = extract(pipeline, estimates, rfactors=rfactors)
         except ExtractionError:  # Halide alone knows whether an update can be factored
             return None
+        return _form(dag, machine, _core.SpaceOptions(), rfactors)
 
     def propose(
         dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
@@ -160,16 +220,48 @@ def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: Machine
     return Rewriting(read, propose, quick=BeamSearch(width=1))
 
 
-def _verified(pipeline: hl.Pipeline | hl.Func, schedule: Schedule, threads: int) -> str:
-    """Verify a schedule on a pipeline that carries none yet, and tell what was compared."""
-    whole = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
-    row = verify_schedule(whole, schedule, options=RunOptions(threads=threads, target=schedule.target, timing=None))
-    if not row.is_ok:
-        raise MetolError(
-            f"The schedule found is {row.status.value.replace('_', ' ')} and has not been applied: {row.detail}. "
-            "Please report it, with the pipeline."
-        )
-    return row.detail
+def _frame(pipeline: hl.Pipeline, read: PipelineDag | ExtractionError, target: str, kept: tuple[Kept, ...]) -> Schedule:
+    """The schedule without its directives."""
+    dag = None if isinstance(read, ExtractionError) else read
+    return Schedule(
+        funcs=describe_funcs(pipeline),
+        directives=(),
+        target=target,
+        estimates=() if dag is None else _estimates(dag),
+        algorithm_hash="" if dag is None else f"{dag.algorithm_hash:016x}",
+        halide_version=metadata.version("halide"),
+        metol_version=metol_version(),
+        kept=kept,
+    )
+
+
+def _refused(last: str) -> MetolError:
+    return MetolError(
+        f"Every schedule of this pipeline is refused, and it is as it was. The last, {last}. See whether Halide "
+        "compiles the pipeline with a schedule by hand, and report it if it does."
+    )
+
+
+def _verify(pipeline: hl.Pipeline, schedule: Schedule, threads: int, estimates: EstimateMap | None) -> tuple[str, str]:
+    """Run a schedule beside the reference: why it is wrong, or "", and what was compared."""
+    options = RunOptions(threads=threads, target=schedule.target, timing=None)
+    row = verify_schedule(pipeline, schedule, options=options, estimates=estimates)
+    return ("", row.detail) if row.is_ok else (f"{row.status.value.replace('_', ' ')}: {row.detail}", "")
+
+
+def _buffer_sizes(dag: PipelineDag | ExtractionError) -> BufferSizes:
+    """What the schedules are made for; nothing where it could not be read."""
+    if isinstance(dag, ExtractionError):
+        return BufferSizes((), {}, {})
+
+    def region(func: _core.Func) -> tuple[tuple[int, int], ...]:
+        return tuple((side.min, side.extent) for side in func.estimate)
+
+    return BufferSizes(
+        outputs=tuple(region(dag.funcs[output]) for output in dag.outputs),
+        inputs={func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input},
+        scalars={p.name: p.estimate for p in dag.parameters if p.estimate is not None},
+    )
 
 
 def _estimates(dag: PipelineDag) -> tuple[Estimate, ...]:

@@ -1,9 +1,11 @@
-"""The command line: `metol schedule`, `bench`, `apps`, `calibrate` and `demo`.
+"""The command line: `metol schedule`, `bench`, `apps`, `calibrate`, `doctor` and `demo`.
 
-In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong or a run failed, 2 for a mistake
-of the user's, which is told in one line. Heavy imports wait until a command needs them.
+In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
+2 for a mistake of the user's, which is told in one line, 130 for Ctrl-C. Heavy imports wait until a command needs them.
 """
 
+import json as json_format
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -25,9 +27,12 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION, package.module:FUNCTION or FILE.hlpipe"
+_SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION or FILE.py:GENERATOR, package.module:FUNCTION or FILE.hlpipe"
 
 _FILE_WIDTH = 200
+
+# 128 and the number of SIGINT, as shells have it.
+_INTERRUPTED = 130
 
 Source = Annotated[str, typer.Argument(help=_SOURCE_HELP)]
 Threads = Annotated[int, typer.Option(min=1, help="Threads that the schedule is made for and run with.")]
@@ -41,8 +46,11 @@ def main() -> None:
     except MetolError as error:
         _say(f"[red]{escape(str(error))}[/red]")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except (KeyboardInterrupt, SystemExit) as end:  # typer makes the one of the other
+        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+            raise
+        _say("interrupted; files that have been written are whole")
+        sys.exit(_INTERRUPTED)
 
 
 def _say(text: str) -> None:
@@ -83,40 +91,73 @@ def schedule(
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
     target: Annotated[str, typer.Option(help="Halide target, such as host or host-opencl.")] = "host",
+    estimates: Annotated[
+        Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
+    ] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A Func that keeps its schedule; may be repeated.")] = None,
+    generator_param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
+    ] = None,
 ) -> None:
-    """Find a schedule; print it as Python, or write it to the files named."""
+    """Find a schedule; print it as Python, or write it to the files named. Ctrl-C settles for the best so far."""
     import metol
+    from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
 
-    pipeline_source = PipelineSource.parse(source)
-    result = metol.autoschedule(
-        pipeline_source.build(),
-        target=target,
-        options=metol.SearchOptions(
-            strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
-        ),
-        threads=threads,
-    )
-    if python is not None:
-        python.write_text(result.to_python())
-    if cpp is not None:
-        cpp.write_text(result.to_cpp())
-    if json is not None:
-        result.save(json)
+    with first_interrupt(_tell_how_to_stop) as is_cancelled:
+        pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
+        sizes = None if estimates is None else _read_estimates(estimates)
+        pipeline = pipeline_source.build()
+        result = metol.autoschedule(
+            pipeline,
+            target=target,
+            estimates=sizes,
+            options=metol.SearchOptions(
+                strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
+            ),
+            threads=threads,
+            keep=keep or [],
+            is_cancelled=is_cancelled,
+        )
+    with uninterrupted():
+        if python is not None:
+            python.write_text(result.to_python())
+        if cpp is not None:
+            cpp.write_text(result.to_cpp())
+        if json is not None:
+            result.save(json)
     if python is None and cpp is None and json is None:
         typer.echo(result.to_python())
+    for reason in result.fallbacks:
+        _say(f"[yellow]refused[/yellow]: {escape(reason)}")
     _say(escape(result.summary()))
     if verify:
-        _verify(pipeline_source, result.schedule, threads)
+        _verify(pipeline_source, result.schedule, threads, sizes)
 
 
-def _verify(source: Any, found: Any, threads: int | None) -> None:
-    import os
+def _tell_how_to_stop() -> None:
+    _say("finishing with the best schedule found so far; Ctrl-C again gives up")
 
+
+def _read_estimates(path: Path) -> Any:
+    """Read a JSON object of names, each with a number or with a [min, extent] a dimension."""
+    try:
+        content = json_format.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise MetolError(f"The estimates in `{path}` cannot be read: {error}.") from error
+    if not isinstance(content, dict):
+        raise MetolError(
+            f"The estimates in `{path}` must be an object of names, such as "
+            '{"input": [[0, 1920], [0, 1080]], "radius": 3}.'
+        )
+    return content
+
+
+def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
     from metol.measure import RunOptions, verify_schedule
 
     options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
-    row = verify_schedule(source, found, options=options)
+    row = verify_schedule(source, found, options=options, estimates=sizes)
     if not row.verified:
         _say(f"[red]not verified: {row.status.value}: {escape(row.detail)}[/red]")
         raise typer.Exit(1)
@@ -291,6 +332,37 @@ def calibrate(
     path = output or machine.cache_path()
     machine.save(path)
     _say(f"wrote {escape(str(path))}")
+
+
+@app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
+) -> None:
+    """Check what works on this machine; exit code 1 where something that Metol needs does not."""
+    from metol.doctor import Outcome, examine
+
+    with Console(stderr=True).status("starting") as status:
+        checks = examine(
+            progress=lambda text: status.update(escape(text)), halide_threads=os.environ.get("HL_NUM_THREADS")
+        )
+    if json:
+        typer.echo(json_format.dumps([check.to_dict() for check in checks], indent=1))
+    else:
+        _print_checks(checks)
+    if any(check.outcome is Outcome.FAIL for check in checks):
+        raise typer.Exit(1)
+
+
+def _print_checks(checks: Any) -> None:
+    from rich.table import Table
+
+    colors = {"ok": "green", "warn": "yellow", "fail": "red"}
+    table = Table("check", "", "found", "what to do", box=None)
+    for check in checks:
+        outcome = check.outcome.value
+        table.add_row(check.name, f"[{colors[outcome]}]{outcome}[/]", escape(check.found), escape(check.advice))
+    terminal = Console(highlight=False)
+    (terminal if terminal.is_terminal else Console(highlight=False, width=_FILE_WIDTH)).print(table)
 
 
 @app.command()

@@ -6,6 +6,7 @@ Each message says the rule, the offending value, the Func and the next step.
 __all__ = [
     "ContradictoryEstimateError",
     "ExtractionError",
+    "KeepError",
     "MachineFormatError",
     "MetolError",
     "MissingEstimateError",
@@ -37,6 +38,10 @@ class ContradictoryEstimateError(MetolError):
 
 class ExtractionError(MetolError):
     """The pipeline does something that the DAG cannot describe, such as an unbounded read."""
+
+
+class KeepError(MetolError):
+    """A Func that is to keep its schedule is not in the pipeline, or cannot keep it while others are scheduled."""
 
 
 class UnsupportedTargetError(MetolError):

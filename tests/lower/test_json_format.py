@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from lower_cases import BLUR, CASES, GUARD, Case, is_same, on, realize
 
 from metol.errors import ScheduleFormatError
-from metol.lower import Call, Directive, Estimate, FuncRef, RVar, Schedule, Site, Tail, Var, load
+from metol.lower import Call, Directive, Estimate, FuncRef, Kept, RVar, Schedule, Site, Tail, Var, load
 
-FIXTURE = Path(__file__).parent / "fixtures" / "blur_version_1.json"
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -62,12 +62,33 @@ def test_json_has_one_line_a_directive() -> None:
 
 
 def test_file_of_version_1_still_loads() -> None:
-    schedule = load(FIXTURE)
+    schedule = load(FIXTURES / "blur_version_1.json")
     assert schedule == BLUR.schedule()
     pipeline, other = BLUR.build(), BLUR.build()
     schedule.apply(pipeline)
     BLUR.schedule().apply(other)
     assert is_same(realize(pipeline, (9, 4)), realize(other, (9, 4)))
+
+
+def keeping() -> Schedule:
+    """The blur, but for its first Func, which somebody else schedules."""
+    whole = BLUR.schedule()
+    directives = tuple(directive for directive in whole.directives if directive.func != 1)
+    return dataclasses.replace(whole, directives=directives, kept=(Kept(1, "root"),))
+
+
+def test_file_of_version_2_still_loads() -> None:
+    assert load(FIXTURES / "blur_version_2.json") == keeping()
+
+
+def test_kept_func_cannot_be_scheduled() -> None:
+    with pytest.raises(ScheduleFormatError, match="keep the schedule written by hand"):
+        dataclasses.replace(BLUR.schedule(), kept=(Kept(1, "root"),))
+
+
+def test_kept_func_must_exist() -> None:
+    with pytest.raises(ScheduleFormatError, match="no Func 9"):
+        dataclasses.replace(keeping(), kept=(Kept(9, "root"),))
 
 
 def test_save_and_load(tmp_path: Path) -> None:
@@ -99,9 +120,9 @@ def test_from_json_refuses_another_format(text: str) -> None:
         Schedule.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 3, "1", None])
 def test_from_json_refuses_another_version(version: object) -> None:
-    with pytest.raises(ScheduleFormatError, match=r"reads version 1\. Upgrade Metol"):
+    with pytest.raises(ScheduleFormatError, match=r"reads version 2\. Upgrade Metol"):
         Schedule.from_json(json.dumps({"format": "metol-schedule", "version": version}))
 
 

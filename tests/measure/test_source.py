@@ -95,3 +95,15 @@ def test_build_does_not_hide_what_a_module_imports_in_vain(tmp_path: Path, monke
     with pytest.raises(ModuleNotFoundError, match="not_there_either"):
         PipelineSource.parse("imports_in_vain:build").build()
     assert "imports_in_vain" not in sys.modules
+
+
+def test_parameters_of_a_generator_survive_the_way_to_another_process(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").touch()
+    source = PipelineSource.parse(f"{tmp_path}/mine.py:Blur?radius=3").with_parameters(["wide=true"])
+    assert source.parameters == (("radius", "3"), ("wide", "true"))
+    assert PipelineSource.parse(str(source)) == source
+
+
+def test_function_takes_no_parameters(planted) -> None:
+    with pytest.raises(MetolError, match="is no Halide Generator"):
+        planted("blur").with_parameters(["radius=3"]).build()

@@ -126,3 +126,17 @@ def test_dropout_with_another_seed_looks_elsewhere() -> None:
 def test_bad_options_raise(bad: dict[str, float]) -> None:
     with pytest.raises(SearchError):
         BeamSearch(**bad)
+
+
+def test_alternatives_are_other_complete_loop_nests(strategy: Strategy) -> None:
+    space = space_of("pyramid")
+    found = strategy.search(space, MODEL, Budget.start())
+    states = (found.state, *found.alternatives)
+    assert len({int(space.identity_hash(state)[0]) for state in states}) == len(states)
+    assert all(state.decisions_made.tolist() == [space.decision_count] for state in found.alternatives)
+    assert all(space.cost(state, MODEL)[0] >= found.cost_seconds for state in found.alternatives)
+
+
+@pytest.mark.parametrize("name", ["beam", "refined beam"])
+def test_a_beam_names_alternatives(name: str) -> None:
+    assert STRATEGIES[name].search(space_of("pyramid"), MODEL, Budget.start()).alternatives

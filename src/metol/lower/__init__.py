@@ -10,8 +10,9 @@ from metol.lower.func_ref import FuncRef, describe_funcs
 from metol.lower.gpu_directives import gpu_directives
 from metol.lower.lowering_options import LoweringOptions
 from metol.lower.rfactors import rewritten_directives
+from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
 from metol.lower.schedule import Schedule, load
-from metol.lower.schedule_data import Estimate
+from metol.lower.schedule_data import Estimate, Kept
 from metol.lower.target_directives import target_directives
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Directive",
     "Estimate",
     "FuncRef",
+    "Kept",
     "Loop",
     "LoweringOptions",
     "RVar",
@@ -32,6 +34,9 @@ __all__ = [
     "describe_funcs",
     "gpu_directives",
     "load",
+    "plain_directives",
     "rewritten_directives",
+    "root_directives",
+    "safe_directives",
     "target_directives",
 ]

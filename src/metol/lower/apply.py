@@ -10,12 +10,13 @@ from typing import Any
 
 import halide as hl
 
-from metol.errors import RefusedDirectiveError
+from metol.errors import RefusedDirectiveError, ScheduleMismatchError
 from metol.lower.check import intermediate_funcs
 from metol.lower.directive import Call, Directive, Loop, Site, Tail, Var
 from metol.lower.func_ref import check_fit, condition_output, describe_funcs, pipeline_funcs
 from metol.lower.render import render_arguments
 from metol.lower.schedule_data import ScheduleData
+from metol.pipeline import placements
 
 __all__ = ["apply_schedule"]
 
@@ -31,6 +32,7 @@ def apply_schedule(schedule: ScheduleData, pipeline: hl.Pipeline | hl.Func) -> N
         pipeline.compute_root()  # what an output is anyway; makes the Func forget what it compiled before
         pipeline = hl.Pipeline(pipeline)
     check_fit(schedule.funcs, describe_funcs(pipeline))
+    _check_kept(schedule, pipeline)
     backend = _HalideBackend(schedule, pipeline)
     for number, directive in enumerate(schedule.directives):
         try:
@@ -42,6 +44,23 @@ def apply_schedule(schedule: ScheduleData, pipeline: hl.Pipeline | hl.Func) -> N
                 "applied: build the pipeline again before scheduling it in another way."
             ) from refusal
     pipeline.invalidate_cache()
+
+
+def _check_kept(schedule: ScheduleData, pipeline: hl.Pipeline) -> None:
+    """Raise ScheduleMismatchError where a Func does not carry the schedule that was written by hand."""
+    if not schedule.kept:
+        return
+    found = placements(pipeline)
+    for keep in schedule.kept:
+        placement, _ = found[keep.func]
+        if placement != keep.placement:
+            raise ScheduleMismatchError(
+                f"The schedule was made to go with a schedule of `{schedule.funcs[keep.func].name}` that is written by "
+                f"hand and puts it {_PLACES[keep.placement]}; here it is {_PLACES[placement]}. Schedule it first."
+            )
+
+
+_PLACES = {"inline": "inline", "root": "at the root", "at": "at a loop of another Func"}
 
 
 class _HalideBackend:

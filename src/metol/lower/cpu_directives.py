@@ -10,7 +10,7 @@ from math import prod
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
-from metol.lower.lowering_options import LoweringOptions
+from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.tails import TailRule
 from metol.pipeline import PipelineDag
 
@@ -21,7 +21,7 @@ _GUARDS = frozenset({Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS})
 
 
 def cpu_directives(
-    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], options: LoweringOptions = LoweringOptions()
+    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], options: LoweringOptions = NO_PROMISES
 ) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest.
 
@@ -39,7 +39,11 @@ def cpu_directives(
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
-        if func.is_input or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED):
+        if (
+            func.is_input
+            or schedule.func in options.kept
+            or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED)
+        ):
             continue
         directives += _placement(dag, schedules, schedule, nests)
         if options.fixed_sizes and func.is_output:

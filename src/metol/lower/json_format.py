@@ -11,12 +11,16 @@ from typing import Any, TypeVar
 from metol.errors import ScheduleFormatError
 from metol.lower.directive import Argument, Call, Directive, RVar, Site, Tail, Var
 from metol.lower.func_ref import FuncRef
-from metol.lower.schedule_data import Estimate, ScheduleData
+from metol.lower.schedule_data import Estimate, Kept, ScheduleData
 
 __all__ = ["FORMAT", "VERSION", "read_schedule", "write_schedule"]
 
 FORMAT = "metol-schedule"
-VERSION = 1
+VERSION = 2
+"""Version 2 adds `kept`, the Funcs that keep a schedule written by hand."""
+
+# What a version lacks has a default.
+_READ_VERSIONS = (1, VERSION)
 
 S = TypeVar("S", bound=ScheduleData)
 
@@ -34,6 +38,7 @@ def write_schedule(schedule: ScheduleData) -> str:
     lists: dict[str, list[Any]] = {
         "estimates": [_write_estimate(estimate) for estimate in schedule.estimates],
         "funcs": [_write_func(func) for func in schedule.funcs],
+        "kept": [{"func": keep.func, "placement": keep.placement} for keep in schedule.kept],
         "directives": [_write_directive(directive) for directive in schedule.directives],
     }
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
@@ -97,13 +102,13 @@ def read_schedule(text: str, kind: type[S]) -> S:
             f'This is not a schedule file: it has no "format": "{FORMAT}". Give a file that Schedule.save() wrote.'
         )
     version = document.get("version")
-    if version != VERSION:
+    if version not in _READ_VERSIONS:
         raise ScheduleFormatError(
             f"This schedule file is of version {version!r}; this Metol reads version {VERSION}. Upgrade Metol, or "
             "schedule the pipeline anew with this one."
         )
     try:
-        return _read_version_1(document, kind)
+        return _read_document(document, kind)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as wrong:
         raise ScheduleFormatError(
             f"This schedule file is damaged: {type(wrong).__name__}: {wrong}. Restore it, or schedule the "
@@ -111,7 +116,7 @@ def read_schedule(text: str, kind: type[S]) -> S:
         ) from wrong
 
 
-def _read_version_1(document: dict[str, Any], kind: type[S]) -> S:
+def _read_document(document: dict[str, Any], kind: type[S]) -> S:
     return kind(
         funcs=tuple(_read_func(index, item) for index, item in enumerate(_list(document["funcs"]))),
         directives=tuple(_read_directive(item) for item in _list(document["directives"])),
@@ -120,7 +125,12 @@ def _read_version_1(document: dict[str, Any], kind: type[S]) -> S:
         algorithm_hash=_text(document["algorithm_hash"]),
         halide_version=_text(document["halide_version"]),
         metol_version=_text(document["metol_version"]),
+        kept=tuple(_read_kept(item) for item in _list(document.get("kept", []))),
     )
+
+
+def _read_kept(item: dict[str, Any]) -> Kept:
+    return Kept(func=_integer(item["func"]), placement=_text(item["placement"]))
 
 
 def _read_estimate(item: dict[str, Any]) -> Estimate:

@@ -1,15 +1,22 @@
-"""What lowering goes by beside the loop nest: what the user promised about the memory of the outputs."""
+"""What lowering goes by beside the loop nest: what the user promised, and what the user schedules."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 
-__all__ = ["LoweringOptions"]
+__all__ = ["NO_PROMISES", "LoweringOptions"]
 
 
 @dataclass(frozen=True, slots=True)
 class LoweringOptions:
-    """Promises that decide which tails are right."""
+    """Promises that decide which tails are right, and Funcs that are none of ours."""
 
     fixed_sizes: bool = False
     """Outputs have the estimated size: they need no guards, and Halide refuses others at run time."""
     may_alias: bool = False
     """An output may be the same memory as an input: no point of an output is computed twice then."""
+    kept: Set[int] = frozenset()
+    """Funcs that somebody else schedules; they get no directives."""
+
+
+NO_PROMISES = LoweringOptions()
+"""Outputs of any size, in memory of their own."""

@@ -6,11 +6,12 @@ reads. That the directives make sense together is checked here, once, when it is
 
 from dataclasses import dataclass
 
+from metol.errors import ScheduleFormatError
 from metol.lower.check import check_directives
 from metol.lower.directive import Call, Directive
 from metol.lower.func_ref import FuncRef
 
-__all__ = ["Estimate", "ScheduleData"]
+__all__ = ["Estimate", "Kept", "ScheduleData"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,16 @@ class Estimate:
     """(min, extent) of each dimension; empty for a scalar."""
     value: int | float | bool | None = None
     """The value of a scalar parameter, None for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A Func whose schedule is written by hand, and that the directives were made to go with."""
+
+    func: int
+    """Position in `Pipeline.get_func`."""
+    placement: str
+    """Where that schedule puts it: ``inline``, ``root`` or ``at``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,8 @@ class ScheduleData:
     """The Halide that the schedule was made with."""
     metol_version: str = ""
     """The Metol that made the schedule."""
+    kept: tuple[Kept, ...] = ()
+    """The Funcs that must carry their hand-written schedule before the directives are applied."""
 
     @property
     def has_fixed_sizes(self) -> bool:
@@ -51,3 +64,12 @@ class ScheduleData:
 
     def __post_init__(self) -> None:
         check_directives(self.funcs, self.directives)
+        positions = {keep.func for keep in self.kept}
+        for directive in self.directives:
+            if directive.func in positions:
+                raise ScheduleFormatError(
+                    f"`{directive}` schedules a Func that is to keep the schedule written by hand. "
+                    "Correct it, or make the schedule anew."
+                )
+        if not positions <= set(range(len(self.funcs))):
+            raise ScheduleFormatError(f"There is no Func {max(positions)} to keep the schedule of.")

@@ -123,6 +123,8 @@ def header_lines(schedule: ScheduleData) -> list[str]:
     lines += [f"Halide: {schedule.halide_version}"] if schedule.halide_version else []
     lines += [f"Target: {schedule.target}"] if schedule.target else []
     lines += [f"Algorithm: {schedule.algorithm_hash}"] if schedule.algorithm_hash else []
+    kept = [schedule.funcs[keep.func].name for keep in schedule.kept]
+    lines += [f"Schedule by hand, before: {', '.join(kept)}"] if kept else []
     for estimate in schedule.estimates:
         ranges = " x ".join(f"[{low}, {low + extent})" for low, extent in estimate.bounds)
         lines.append(f"Estimate: {estimate.name} {ranges if estimate.bounds else estimate.value}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from metol import _core
 from metol.lower.directive import Tail
-from metol.lower.lowering_options import LoweringOptions
+from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.pipeline import PipelineDag
 
 __all__ = ["TailRule"]
@@ -29,11 +29,12 @@ class TailRule:
     """
 
     def __init__(
-        self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], options: LoweringOptions = LoweringOptions()
+        self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], options: LoweringOptions = NO_PROMISES
     ) -> None:
         self.dag = dag
         self.fixed_sizes = options.fixed_sizes
         self.may_alias = options.may_alias
+        self.kept = options.kept
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
         self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
         self.vector_loops = {
@@ -142,6 +143,8 @@ class TailRule:
         if row.is_known[loop] and row.numerator[loop] == 0:
             return True
         if not row.is_known[loop] or row.numerator[loop] != row.denominator[loop]:
+            return False
+        if producer in self.kept:  # whose order in memory is not known
             return False
         if producer not in self.inlined:
             return dimension == self._dense_dim(producer)

@@ -6,7 +6,7 @@ from metol import _core
 from metol.lower.cpu_directives import cpu_directives
 from metol.lower.directive import Directive
 from metol.lower.gpu_directives import gpu_directives
-from metol.lower.lowering_options import LoweringOptions
+from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.pipeline import PipelineDag
 from metol.targets import Machine
 from metol.targets.gpu import GpuMachine
@@ -18,7 +18,7 @@ def target_directives(
     machine: Machine,
     dag: PipelineDag,
     schedules: Sequence[_core.FuncSchedule],
-    options: LoweringOptions = LoweringOptions(),
+    options: LoweringOptions = NO_PROMISES,
 ) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest that was found for a machine.
 

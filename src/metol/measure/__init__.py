@@ -4,6 +4,8 @@ In: where a pipeline comes from (`PipelineSource`) and what schedules it (`Sched
 crash, a hang or a wrong result is a row of the table, never an exception.
 """
 
+from metol.measure.acceptance import Acceptance
+from metol.measure.gate import BufferSizes
 from metol.measure.measurement import Measurement, Status
 from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
 from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
@@ -14,6 +16,8 @@ from metol.measure.trial import RunOptions
 
 __all__ = [
     "PEERS",
+    "Acceptance",
+    "BufferSizes",
     "LocalRunner",
     "Measurement",
     "PipelineSource",

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from metol.errors import MetolError
+from metol.lower import Schedule
 from metol.measure import messages as m
 from metol.measure.case import Array, Case
 from metol.measure.cases import AWKWARD, ESTIMATED, app_cases, app_tolerance, pipeline_case
 from metol.measure.compiled import CompiledPipeline
+from metol.measure.gate import BufferSizes, Gate
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
 from metol.measure.source import PipelineSource, SourceKind, load_app
@@ -45,6 +47,7 @@ class Session:
         self._target: Any = None
         self._compiled: CompiledPipeline | None = None
         self._timed: tuple[str, Callable[[], object]] | None = None
+        self._gate: Gate | None = None
 
     def answer(self, request: m.Request) -> m.Answer:
         """Do what is asked; exceptions are the caller's to report."""
@@ -65,6 +68,11 @@ class Session:
                 return self._verify(Case.load(Path(request.case)))
             case m.Time():
                 return m.Samples(take_samples(self._timed_run(request.case), request.seconds))
+            case m.OpenGate():
+                return self._open_gate(request)
+            case m.Judge():
+                assert self._gate is not None, "asked to judge before the gate was opened"
+                return m.Judgement(self._gate.refusal(Schedule.from_json(request.schedule)))
 
     def _build(self, request: m.Build) -> m.Done:
         import halide as hl
@@ -73,12 +81,19 @@ class Session:
         self._source = PipelineSource.parse(request.source)
         self._target = hl.get_host_target() if request.target == "host" else hl.Target(request.target)
         self._pipeline = self._source.build()
-        strip_schedules(self._pipeline)
         _compile_runtime(self._target)
+        return m.Done(time.perf_counter() - start)
+
+    def _open_gate(self, request: m.OpenGate) -> m.Done:
+        start = time.perf_counter()
+        source = PipelineSource.parse(request.source)
+        source.build()  # whether it can be built at all is this request's answer, not the first schedule's
+        self._gate = Gate(source.build, BufferSizes.from_json(request.sizes), request.target)
         return m.Done(time.perf_counter() - start)
 
     def _schedule(self, request: m.ApplyScheduler) -> m.Done:
         scheduler = Scheduler.parse(request.scheduler)
+        strip_schedules(self._pipeline, scheduler.kept())
         start = time.perf_counter()
         scheduler.apply(self._pipeline, self._target, request.threads)
         return m.Done(time.perf_counter() - start)

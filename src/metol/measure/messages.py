@@ -1,7 +1,8 @@
 """What a parent asks a child process, and what the child answers: one JSON object a line.
 
 The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` (the reference alone) or any number
-of `Verify` and `Time`. Arrays never travel here; they lie in the folders of cases.
+of `Verify` and `Time`; or `OpenGate` and any number of `Judge`. Arrays never travel here; they lie in the folders of
+cases.
 """
 
 import json
@@ -16,7 +17,10 @@ __all__ = [
     "Compile",
     "Done",
     "Failure",
+    "Judge",
+    "Judgement",
     "MakeCases",
+    "OpenGate",
     "Request",
     "Samples",
     "Search",
@@ -31,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Build the pipeline, and take off whatever schedule it carries."""
+    """Build the pipeline."""
 
     source: str
     """A `PipelineSource` as text."""
@@ -41,7 +45,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class ApplyScheduler:
-    """Schedule the pipeline that was built."""
+    """Schedule the pipeline that was built, in place of whatever schedule it carries."""
 
     scheduler: str
     """A `Scheduler` as text."""
@@ -93,8 +97,36 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenGate:
+    """Get ready to judge schedules of a pipeline; the first request to a child that does nothing else."""
+
+    source: str
+    """A `PipelineSource` as text."""
+    target: str
+    """A Halide target."""
+    sizes: str
+    """`BufferSizes` as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Lower a schedule, without compiling it, and look at the regions that it asks for."""
+
+    schedule: str
+    """The saved schedule, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The answer to `Judge`."""
+
+    refusal: str
+    """Why the schedule must not be used; empty where it may."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
-    """The answer to `Build`, `ApplyScheduler` and `Compile`."""
+    """The answer to `Build`, `ApplyScheduler`, `Compile` and `OpenGate`."""
 
     seconds: float
     """How long the task took, by the child's clock."""
@@ -152,8 +184,8 @@ class Failure:
     """Whether it is a MetolError, that is, a mistake of whoever asked."""
 
 
-Request = Build | ApplyScheduler | Search | Compile | MakeCases | Verify | Time
-Answer = Done | Searched | CasesMade | Verdict | Samples | Failure
+Request = Build | ApplyScheduler | Search | Compile | MakeCases | Verify | Time | OpenGate | Judge
+Answer = Done | Searched | CasesMade | Verdict | Samples | Judgement | Failure
 
 _CLASSES: dict[str, type[Any]] = {c.__name__: c for c in (*Request.__args__, *Answer.__args__)}
 

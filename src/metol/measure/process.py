@@ -69,10 +69,23 @@ class Child:
         """
         start = time.monotonic()
         try:
-            self._send(request)
-            return m.decode(self._receive_line(start + timeout_seconds))
+            self.send(request)
+            return self.receive(timeout_seconds)
         finally:
             self.spent_seconds += time.monotonic() - start
+
+    def send(self, request: m.Request) -> None:
+        """Send a request without waiting for its answer, which `receive` returns; raises ChildDiedError."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(m.encode(request))
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise ChildDiedError(self._epitaph()) from None
+
+    def receive(self, timeout_seconds: float) -> Any:
+        """Return the answer to what was sent; raises as `ask` does."""
+        return m.decode(self._receive_line(time.monotonic() + timeout_seconds))
 
     def close(self) -> None:
         """Kill the child and all that it started."""
@@ -94,14 +107,6 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _send(self, request: m.Request) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(m.encode(request))
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise ChildDiedError(self._epitaph()) from None
 
     def _receive_line(self, deadline: float) -> bytes:
         while b"\n" not in self._buffer:

@@ -18,6 +18,7 @@ from metol.measure.serialized import save_pipeline
 from metol.measure.source import PipelineSource, SourceKind
 from metol.measure.timing import TimingPlan
 from metol.measure.trial import RunOptions, Trial
+from metol.pipeline import EstimateMap
 
 __all__ = ["LocalRunner", "Progress", "Runner", "verify_schedule"]
 
@@ -79,26 +80,34 @@ class LocalRunner:
 
 
 def verify_schedule(
-    pipeline: Any, schedule: Any, *, options: RunOptions | None = None, progress: Progress | None = None
+    pipeline: Any,
+    schedule: Any,
+    *,
+    options: RunOptions | None = None,
+    progress: Progress | None = None,
+    estimates: EstimateMap | None = None,
 ) -> Measurement:
     """Compile and run a schedule of a live pipeline in a child process, and compare with the reference schedule.
 
     Args:
-        pipeline: an `hl.Pipeline` that carries no schedule, or its `PipelineSource`.
+        pipeline: an `hl.Pipeline`, or its `PipelineSource`. The schedule that it carries matters only for Funcs that
+            are to keep it.
         schedule: a `metol.lower.Schedule` that fits it.
         options: how to run; nothing is timed unless they say so.
         progress: told about each step.
+        estimates: sizes and values that the pipeline does not tell, by name.
 
     Returns:
         A measurement whose `verified` tells whether the results agree at both sizes, and whose `detail` says why not.
     """
     options = options or RunOptions(timing=None)
     with tempfile.TemporaryDirectory(prefix="metol-") as folder:
-        if isinstance(pipeline, PipelineSource):
+        if isinstance(pipeline, PipelineSource) and not estimates:
             source = pipeline
         else:
             file = Path(folder) / "pipeline.hlpipe"
-            save_pipeline(pipeline, file)
+            live = pipeline.build() if isinstance(pipeline, PipelineSource) else pipeline
+            save_pipeline(live, file, estimates)
             source = PipelineSource(SourceKind.SERIALIZED, str(file))
         schedule_file = Path(folder) / "schedule.json"
         schedule.save(schedule_file)

@@ -6,7 +6,7 @@ abort the process on an error, and can take minutes.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,14 @@ class Scheduler:
         rest = self.file or "/".join(f"{key}={value}" for key, value in self.options)
         return f"{self.name}:{rest}" if rest else self.name
 
+    def kept(self) -> tuple[int, ...]:
+        """Positions of the Funcs whose hand-written schedule a saved schedule relies on."""
+        if self.name != "schedule":
+            return ()
+        from metol.lower import load
+
+        return tuple(keep.func for keep in load(self.file).kept)
+
     def apply(self, pipeline: Any, target: Any, threads: int) -> int | None:
         """Schedule `pipeline`, which carries no schedule, in place.
 
@@ -108,18 +116,21 @@ class Scheduler:
         return None
 
 
-def schedule_at_root(pipeline: Any) -> None:
+def schedule_at_root(pipeline: Any, kept: Collection[int] = ()) -> None:
     """Compute every Func at root, in the order of its definition: slow, certain to lower, and right at every size.
 
     Never run a pipeline without this: unscheduled, Halide inlines everything, which can need unbounded time and memory.
     What is read at coordinates without bounds stays inlined, for Halide compiles it in no other way.
+    Funcs at the positions `kept` are left as they are.
     """
     unbounded = _unbounded_funcs(pipeline)
     inputs = {argument.name.split("$")[0] for argument in pipeline.infer_arguments()}
     for i in range(len(func_names(pipeline))):
         func = pipeline.get_func(i)
         # Halide lists an input as a Func, too (`input_im`); at root it would be a copy of the input.
-        if i not in unbounded and func.name().split("$")[0].removesuffix("_im") not in inputs:
+        if i in kept or i in unbounded:
+            continue
+        if func.name().split("$")[0].removesuffix("_im") not in inputs:
             func.compute_root()
 
 

@@ -7,12 +7,15 @@ the estimates that they imply are kept.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from metol.errors import MetolError
 from metol.measure.halide_values import Number, constant, expr, halide_type
+from metol.pipeline import EstimateMap
 
 __all__ = ["load_pipeline", "save_pipeline"]
 
@@ -35,13 +38,19 @@ class _ParameterState:
     """Scalars: min, max and estimate."""
 
 
-def save_pipeline(pipeline: Any, path: Path) -> None:
-    """Write `pipeline` and its sidecar. Call it before the pipeline is scheduled: a schedule is written, too."""
+def save_pipeline(pipeline: Any, path: Path, estimates: EstimateMap | None = None) -> None:
+    """Write `pipeline`, with the schedule that it carries, and its sidecar.
+
+    Args:
+        pipeline: an `hl.Pipeline`.
+        path: the file; the sidecar lies beside it.
+        estimates: sizes and values that take precedence over the pipeline's own estimates.
+    """
     import halide as hl
 
     parameters = hl.serialize_pipeline(pipeline, str(path), get_params=True)
     outputs = [buffer.parameter() for func in pipeline.outputs() for buffer in func.output_buffers()]
-    states = [asdict(_state_of(parameter)) for parameter in (*parameters.values(), *outputs)]
+    states = [asdict(_with_estimate(_state_of(p), estimates or {})) for p in (*parameters.values(), *outputs)]
     _sidecar(path).write_text(json.dumps({"version": SIDECAR_VERSION, "parameters": states}, indent=1))
 
 
@@ -121,6 +130,19 @@ def _buffer_estimate(parameter: Any, dimension: int) -> tuple[Number | None, Num
     if extent is None and buffer.defined():
         return buffer.dim(dimension).min(), buffer.dim(dimension).extent()
     return low, extent
+
+
+def _with_estimate(state: _ParameterState, estimates: EstimateMap) -> _ParameterState:
+    """Put in an estimate from outside. Of a Tuple, each value has a buffer of its own: `f.0`, `f.1`."""
+    value = estimates.get(state.name.split("$")[0].split(".")[0])
+    if value is None:
+        return state
+    if not state.is_buffer:
+        assert isinstance(value, Real), "checked by extraction"
+        number = float(value)
+        return replace(state, scalar=(*state.scalar[:2], number if "float" in state.type else int(number)))
+    assert isinstance(value, Sequence), "checked by extraction"
+    return replace(state, estimates=tuple((low, extent) for low, extent in value))
 
 
 def _parameter(state: _ParameterState) -> Any:

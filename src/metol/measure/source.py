@@ -1,6 +1,8 @@
 """Where a pipeline comes from, as a value that any process can turn into the pipeline again.
 
 In: text such as ``app:harris``, ``random:17``, ``FILE.py:function``, ``package.module:function`` or ``FILE.hlpipe``.
+A class decorated with `@hl.generator` may stand in place of the function, with parameters:
+``FILE.py:Blur?radius=3&wide=true``.
 Out: a freshly built Halide Pipeline that carries no schedule. A child process never inherits a live pipeline:
 it runs the builder again, or reads the serialized file.
 """
@@ -8,13 +10,15 @@ it runs the builder again, or reads the serialized file.
 import importlib
 import importlib.util
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from metol.errors import MetolError
+from metol.measure.generator import build_generator
 
 __all__ = ["PipelineSource", "SourceKind", "load_app"]
 
@@ -39,7 +43,10 @@ class PipelineSource:
     """The name of the application, the seed of the random program and its options, the path of the file (absolute), or
     the dotted name of the module."""
     function: str = ""
-    """The builder: a function without arguments that returns a Pipeline or a Func. Empty where none is needed."""
+    """The builder: a function without arguments that returns a Pipeline or a Func, or a Halide Generator. Empty where
+    none is needed."""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """GeneratorParams by name."""
 
     @staticmethod
     def parse(text: str) -> "PipelineSource":
@@ -52,7 +59,8 @@ class PipelineSource:
         """
         if text.endswith(".hlpipe"):
             return PipelineSource(SourceKind.SERIALIZED, _existing_file(text))
-        place, _, name = text.rpartition(":")
+        location, _, query = text.partition("?")
+        place, _, name = location.rpartition(":")
         if place in ("", "app") and name:
             return PipelineSource(SourceKind.APP, name)
         if place == "random":
@@ -62,14 +70,21 @@ class PipelineSource:
             raise MetolError(
                 f"`{text}` names no pipeline; write app:NAME, FILE.py:FUNCTION, package.module:FUNCTION or FILE.hlpipe."
             )
+        parameters = tuple(_parse_parameter(part) for part in query.split("&") if part)
         if place.endswith(".py"):
-            return PipelineSource(SourceKind.FILE, _existing_file(place), name)
-        return PipelineSource(SourceKind.MODULE, place, name)
+            return PipelineSource(SourceKind.FILE, _existing_file(place), name, parameters)
+        return PipelineSource(SourceKind.MODULE, place, name, parameters)
+
+    def with_parameters(self, texts: Sequence[str]) -> "PipelineSource":
+        """Return the source with GeneratorParams, each given as ``NAME=VALUE``; raises MetolError for other text."""
+        return replace(self, parameters=self.parameters + tuple(map(_parse_parameter, texts)))
 
     def __str__(self) -> str:
         if self.kind in (SourceKind.APP, SourceKind.RANDOM):
             return f"{self.kind.value}:{self.location}"
-        return f"{self.location}:{self.function}" if self.function else self.location
+        query = "&".join(f"{name}={value}" for name, value in self.parameters)
+        whole = f"{self.location}:{self.function}" if self.function else self.location
+        return f"{whole}?{query}" if query else whole
 
     @property
     def label(self) -> str:
@@ -97,7 +112,7 @@ class PipelineSource:
 
             seed, limits = _random_arguments(self.location)
             return random_program(seed, **limits).pipeline
-        built = load_app(self.location).build() if self.kind is SourceKind.APP else self._builder()()
+        built = load_app(self.location).build() if self.kind is SourceKind.APP else self._run_builder()
         pipeline = hl.Pipeline(built) if isinstance(built, hl.Func) else built
         if not isinstance(pipeline, hl.Pipeline):
             raise MetolError(
@@ -105,13 +120,21 @@ class PipelineSource:
             )
         return pipeline
 
+    def _run_builder(self) -> Any:
+        import halide as hl
+
+        builder = self._builder()
+        if isinstance(builder, type) and issubclass(builder, hl.Generator):
+            return build_generator(builder, dict(self.parameters))
+        if self.parameters:
+            raise MetolError(f"`{self.location}:{self.function}` is no Halide Generator, and takes no parameters.")
+        return builder()
+
     def _builder(self) -> Any:
         module = _import_file(Path(self.location)) if self.kind is SourceKind.FILE else _import_module(self.location)
         builder = getattr(module, self.function, None)
         if not callable(builder):
-            names = sorted(
-                n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__
-            )
+            names = sorted(name for name, value in vars(module).items() if _is_builder(value, module.__name__))
             raise MetolError(
                 f"`{self.location}` has no function `{self.function}`; it has: {', '.join(names) or 'none'}."
             )
@@ -140,6 +163,19 @@ def _random_arguments(text: str) -> tuple[int, dict[str, int]]:
     return int(seed), {key: max(int(value), 2) for key, value in limits.items()}
 
 
+def _is_builder(value: Any, module: str) -> bool:
+    """Is this a function or a class of the module itself? The decorator of Generators makes a class of its own."""
+    is_generator = hasattr(value, "_halide_registered_name") and hasattr(value, "generate")
+    return is_generator or (callable(value) and getattr(value, "__module__", None) == module)
+
+
+def _parse_parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise MetolError(f"`{text}` is no GeneratorParam; write NAME=VALUE.")
+    return name, value
+
+
 def _existing_file(text: str) -> str:
     path = Path(text)
     if not path.is_file():
@@ -160,12 +196,22 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import one Python file under its own name, with its folder on the path so that it finds its neighbours."""
+    """Import one Python file under its own name, with its folder on the path so that it finds its neighbours.
+
+    Once a process, as any module: Halide refuses to register a Generator twice.
+    """
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise MetolError(f"`{path}` cannot be imported as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
     return module

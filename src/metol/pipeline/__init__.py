@@ -4,7 +4,30 @@ The DAG is what Adams et al. 2019, §4.1, call algorithm-specific: bounds, Jacob
 schedule.
 """
 
-from metol.pipeline.dag import OpClass, PipelineDag, Rfactor, extract, func_names, op_classes, strip_schedules
+from metol.pipeline.dag import (
+    LoweredPipeline,
+    OpClass,
+    PipelineDag,
+    Rfactor,
+    copy_pipeline,
+    extract,
+    func_names,
+    op_classes,
+    placements,
+    strip_schedules,
+)
 from metol.pipeline.estimates import EstimateMap
 
-__all__ = ["EstimateMap", "OpClass", "PipelineDag", "Rfactor", "extract", "func_names", "op_classes", "strip_schedules"]
+__all__ = [
+    "EstimateMap",
+    "LoweredPipeline",
+    "OpClass",
+    "PipelineDag",
+    "Rfactor",
+    "copy_pipeline",
+    "extract",
+    "func_names",
+    "op_classes",
+    "placements",
+    "strip_schedules",
+]

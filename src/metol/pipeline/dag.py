@@ -7,11 +7,24 @@ An hl.Pipeline or hl.Func enters, a read-only `PipelineDag` leaves; the pipeline
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import halide as hl
+
 from metol import _core
-from metol._core import PipelineDag, Rfactor
+from metol._core import LoweredPipeline, PipelineDag, Rfactor
 from metol.pipeline.estimates import EstimateMap, split_estimates
 
-__all__ = ["OpClass", "PipelineDag", "Rfactor", "extract", "func_names", "op_classes", "strip_schedules"]
+__all__ = [
+    "LoweredPipeline",
+    "OpClass",
+    "PipelineDag",
+    "Rfactor",
+    "copy_pipeline",
+    "extract",
+    "func_names",
+    "op_classes",
+    "placements",
+    "strip_schedules",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +68,36 @@ def extract(
     return _core.extract(pipeline, regions=regions, scalars=scalars, target=target, rfactors=rfactors)
 
 
-def strip_schedules(pipeline: object) -> None:
+def strip_schedules(pipeline: object, kept: Sequence[int] = ()) -> None:
     """Take every directive off every Func that `pipeline` reaches, in place; estimates stay.
 
     What `rfactor` and `in_` made stays or goes with its kind: wrappers are detached, `rfactor` cannot be undone.
+
+    Args:
+        pipeline: An hl.Pipeline, or the hl.Func of a single output.
+        kept: Positions, in `Pipeline.get_func`, of Funcs that are left as they are, with their wrappers.
 
     Raises:
         UndefinedPipelineError: The pipeline has no output.
         ExtractionError: `pipeline` is neither an hl.Pipeline nor an hl.Func.
     """
-    _core.strip_schedules(pipeline)
+    _core.strip_schedules(pipeline, kept)
+
+
+def placements(pipeline: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Tell where the schedule of each Func puts it, in the order of `Pipeline.get_func`.
+
+    Returns:
+        For each Func ``inline``, ``root`` or ``at``, and the full names of the Funcs whose loops its schedule names.
+    """
+    return tuple((placement, tuple(hosts)) for placement, hosts in _core.placements(pipeline))
+
+
+def copy_pipeline(pipeline: object) -> hl.Pipeline:
+    """Return a pipeline of the same algorithm and schedule that shares no Func with `pipeline`."""
+    copy = hl.Pipeline()
+    _core.copy_pipeline(pipeline, copy)
+    return copy
 
 
 def func_names(pipeline: object) -> tuple[str, ...]:

@@ -64,8 +64,19 @@ struct Rfactor {
 std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target,
                                      const std::vector<Rfactor>& rfactors);
 
-// Takes every directive off every Func that the pipeline reaches, in place. What `rfactor` made cannot be undone.
-void strip_schedules(PyObject* pipeline);
+// Takes every directive off every Func that the pipeline reaches, in place, but for those at these positions of
+// `func_names` and their wrappers. What `rfactor` made cannot be undone.
+void strip_schedules(PyObject* pipeline, const std::vector<int>& kept);
+
+// Where a Func's schedule puts it.
+struct ScheduledAt {
+    enum class Kind { Inline, Root, At } kind;
+    // The Funcs whose loops the schedule names: to compute or store at, or to be fused with.
+    std::vector<std::string> hosts;
+};
+
+// One a Func, in the order of `func_names`.
+std::vector<ScheduledAt> placements(PyObject* pipeline);
 
 // Names of the Funcs in the order of Halide's `Pipeline::get_func`.
 std::vector<std::string> func_names(PyObject* pipeline);

@@ -128,17 +128,67 @@ std::vector<std::string> pure_args(const hi::Function& function, const hi::Defin
     return names;
 }
 
-void strip_schedules(PyObject* object) {
+void strip_schedules(PyObject* object, const std::vector<int>& kept) {
+    const std::vector<std::string> names = kept.empty() ? std::vector<std::string>() : func_names(object);
     translate_halide_errors([&] {
         std::map<std::string, hi::Function> functions;
         for (const hi::Function& output : outputs_of(to_pipeline(object))) {
             collect_functions(output, functions);
+        }
+        for (int position : kept) {
+            const auto kept_function = functions.find(names.at(static_cast<size_t>(position)));
+            if (kept_function == functions.end()) {
+                continue;
+            }
+            for (const auto& [consumer, wrapper] : kept_function->second.wrappers()) {
+                functions.erase(hi::Function(wrapper).name());
+            }
+            functions.erase(names[static_cast<size_t>(position)]);
         }
         for (auto& [name, function] : functions) {
             if (function.has_pure_definition() || function.has_extern_definition()) {
                 strip_function(function);
             }
         }
+    });
+}
+
+namespace {
+
+ScheduledAt placement_of(hi::Function function) {
+    hi::FuncSchedule& schedule = function.schedule();
+    const Halide::LoopLevel computed = schedule.compute_level().lock();
+    ScheduledAt placement{ScheduledAt::Kind::At, {}};
+    if (computed.is_inlined()) {
+        placement.kind = ScheduledAt::Kind::Inline;
+    } else if (computed.is_root()) {
+        placement.kind = ScheduledAt::Kind::Root;
+    }
+    std::vector<Halide::LoopLevel> levels = {computed, schedule.store_level().lock(),
+                                             schedule.hoist_storage_level().lock()};
+    for (size_t stage = 0; stage <= function.updates().size() && function.has_pure_definition(); stage++) {
+        hi::Definition& definition = stage == 0 ? function.definition() : function.update(static_cast<int>(stage) - 1);
+        levels.push_back(definition.schedule().fuse_level().level.lock());
+    }
+    for (const Halide::LoopLevel& level : levels) {
+        if (!level.is_inlined() && !level.is_root()) {
+            placement.hosts.push_back(level.func());
+        }
+    }
+    return placement;
+}
+
+}  // namespace
+
+std::vector<ScheduledAt> placements(PyObject* object) {
+    return translate_halide_errors([&] {
+        const std::vector<hi::Function> outputs = outputs_of(to_pipeline(object));
+        const std::map<std::string, hi::Function> functions = hi::build_environment(outputs);
+        std::vector<ScheduledAt> found;
+        for (const std::string& name : hi::topological_order(outputs, functions)) {
+            found.push_back(placement_of(functions.at(name)));
+        }
+        return found;
     });
 }
 

@@ -57,8 +57,13 @@ std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
 
 }  // namespace
 
-PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(std::move(pipeline)) {
+PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed)
+    : dag(std::move(pipeline)) {
     const size_t count = dag->funcs.size();
+    is_closed.resize(count);
+    for (int32_t func : closed) {
+        is_closed.at(static_cast<size_t>(func)) = 1;
+    }
     consumers.resize(count);
     is_inlinable.resize(count);
     must_inline.resize(count);
@@ -96,7 +101,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline) : dag(
         }
         is_inlinable[f] =
             func.stages.size() == 1 && !func.is_output && !func.is_extern && !pure.is_undef && !is_read_by_extern;
-        must_inline[f] = is_inlinable[f] && (pure.is_identity || func.must_inline);
+        must_inline[f] = is_inlinable[f] && !is_closed[f] && (pure.is_identity || func.must_inline);
         order.push_back(static_cast<int32_t>(f));
     }
     find_aligned_reads();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "pipeline/dag.hpp"
@@ -16,13 +17,15 @@ struct Consumer {
 };
 
 struct PipelineIndex {
-    explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline);
+    // `closed`: Funcs whose loops are not known.
+    explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {});
 
     std::shared_ptr<const PipelineDag> dag;
     std::vector<std::vector<Consumer>> consumers;  // [Funcs]
     std::vector<int32_t> order;                    // Func ids, outputs first: every consumer before its producers
     std::vector<uint8_t> is_inlinable;             // [Funcs] pure, internal, no updates, not extern
     std::vector<uint8_t> must_inline;              // [Funcs] a single load, or asked for points without bounds
+    std::vector<uint8_t> is_closed;                // [Funcs] nothing may be computed in its loops
     std::vector<uint8_t> has_identity_computed;    // [Funcs] the region computed is the region required
     std::vector<int64_t> minimum_points;           // [Stages] points that must be computed once, at root
     std::vector<int64_t> root_points;              // [Funcs] points of the region required at root

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from metol import _core
 from metol.errors import SearchError
-from metol.search.strategy import Budget, SearchResult
+from metol.search.strategy import Budget, SearchResult, runners_up
 
 __all__ = ["BeamSearch"]
 
@@ -74,7 +74,9 @@ class BeamSearch:
         rng = np.random.default_rng(self.seed)
         permitted: set[int] | None = None
         best: SearchResult | None = None
+        finalists: list[tuple[float, _core.States]] = []
         candidates = 0
+        is_late = False
         for pass_number, width in enumerate(self._widths(), start=1):
             depth = max(1, pass_number - 1)
             beam, trace, count = self._run_pass(space, model, budget, _Pass(depth, width, permitted, rng))
@@ -85,12 +87,14 @@ class BeamSearch:
             if best is None or costs[winner] < best.cost_seconds:
                 best = SearchResult(beam.take([winner]), float(costs[winner]), candidates, True)
                 best_trace, best_few = trace, [int(i) for i in order[:_TOP_FEW]]
-            if budget.is_spent():
-                return replace(best, candidates=candidates, is_complete=False)
+            finalists += [(float(costs[i]), beam.take([int(i)])) for i in order[:_TOP_FEW]]
+            if is_late := budget.is_spent():
+                break
             # The first pass only scouts: the second is as free as it was.
             permitted = best_trace.ancestors(space, best_few, depth) if pass_number > 1 else None
         assert best is not None
-        return replace(best, candidates=candidates)
+        alternatives = runners_up(space, finalists)
+        return replace(best, candidates=candidates, is_complete=not is_late, alternatives=alternatives)
 
     def _widths(self) -> list[int]:
         """Widths of the passes: a narrow one that scouts, then those of coarse-to-fine search."""

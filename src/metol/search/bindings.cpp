@@ -151,8 +151,22 @@ void bind_options(py::module_& m) {
                     options.frozen[f].push_back(decode(numbers));
                 }
             },
-            py::arg("func"), py::arg("decisions"),
-            "Fixes the decisions of a Func, encoded as `Space.path` gives them.");
+            py::arg("func"), py::arg("decisions"), "Fixes the decisions of a Func, encoded as `Space.path` gives them.")
+        .def(
+            "pin",
+            [](metol::SpaceOptions& options, int func, bool is_inline) {
+                const auto f = static_cast<size_t>(func);
+                metol::Decision decision;
+                decision.kind = is_inline ? metol::DecisionKind::Inline : metol::DecisionKind::Root;
+                decision.func = static_cast<int16_t>(func);
+                options.frozen.resize(std::max(options.frozen.size(), f + 1));
+                options.frozen[f] = {decision};
+                if (!is_inline) {
+                    options.closed.push_back(func);
+                }
+            },
+            py::arg("func"), py::arg("is_inline"),
+            "Leaves the schedule of a Func to somebody else: it is inline, or has loops in which nothing is computed.");
     py::class_<metol::CostModelWeights>(
         m, "CostModel",
         "Coefficients of the cost terms, [stages, terms]; analytical where there are none. `id` keys the memo.")

@@ -62,7 +62,13 @@ class Discrepancies:
         winner = int(np.argmin(ends))
         if ends[winner] >= best.cost_seconds * (1 - _LEAST_GAIN):
             return replace(best, candidates=candidates + count)
-        return SearchResult(leaves.take([winner]), float(ends[winner]), candidates + count, best.is_complete)
+        return replace(
+            best,
+            state=leaves.take([winner]),
+            cost_seconds=float(ends[winner]),
+            candidates=candidates + count,
+            alternatives=(best.state, *best.alternatives),
+        )
 
 
 def complete_greedily(space: _core.Space, model: _core.CostModel, states: _core.States) -> tuple[_core.States, int]:

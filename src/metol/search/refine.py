@@ -4,13 +4,14 @@ A filter that any strategy can be followed by. Decisions are made from the outpu
 for what it chose early; here each choice is looked at again with all others in view.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from metol import _core
 from metol.errors import SearchError
-from metol.search.strategy import Budget, SearchResult, Strategy
+from metol.search.strategy import Budget, SearchResult, Strategy, runners_up
 
 __all__ = ["Refined"]
 
@@ -29,18 +30,24 @@ class Refined:
 
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
-        best: SearchResult | None = None
-        candidates = 0
+        found: list[SearchResult] = []
+        is_late = False
         for strategy in self.strategies:
-            found = self._descend(space, model, strategy.search(space, model, budget), budget)
-            candidates += found.candidates
-            if best is None or found.cost_seconds < best.cost_seconds:
-                best = found
-            if budget.is_spent():
-                return replace(best, candidates=candidates, is_complete=False)
-        if best is None:
+            start = strategy.search(space, model, budget)
+            found += [self._descend(space, model, start, budget), replace(start, candidates=0)]
+            if is_late := budget.is_spent():
+                break
+        if not found:
             raise SearchError("Coordinate descent needs a strategy to start from, and none was given.")
-        return replace(best, candidates=candidates)
+        best = min(found, key=lambda result: result.cost_seconds)
+        ranked = [(result.cost_seconds, result.state) for result in found]
+        ranked += [(math.inf, state) for result in found for state in result.alternatives]
+        return replace(
+            best,
+            candidates=sum(result.candidates for result in found),
+            is_complete=not is_late,
+            alternatives=runners_up(space, ranked),
+        )
 
     def _descend(self, space: _core.Space, model: _core.CostModel, best: SearchResult, budget: Budget) -> SearchResult:
         """Change one decision at a time, as long as that helps."""
@@ -65,4 +72,4 @@ def _improve(space: _core.Space, model: _core.CostModel, best: SearchResult, pos
     candidates = best.candidates + len(neighbours)
     if costs[winner] >= best.cost_seconds * (1 - _LEAST_GAIN):
         return replace(best, candidates=candidates)
-    return SearchResult(neighbours.take([winner]), float(costs[winner]), candidates, best.is_complete)
+    return replace(best, state=neighbours.take([winner]), cost_seconds=float(costs[winner]), candidates=candidates)

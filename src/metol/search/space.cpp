@@ -81,7 +81,7 @@ struct Space::Shared {
 
 Space::Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, SpaceOptions options,
              int threads)
-    : index_(std::make_shared<const PipelineIndex>(std::move(dag))),
+    : index_(std::make_shared<const PipelineIndex>(std::move(dag), options.closed)),
       target_(std::move(target)),
       options_(std::move(options)),
       steps_(target_->steps(*index_)),

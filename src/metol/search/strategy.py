@@ -4,13 +4,16 @@ A strategy is never interrupted: it asks the budget between batches, and always 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from metol import _core
 
-__all__ = ["Budget", "SearchResult", "Strategy"]
+__all__ = ["Budget", "SearchResult", "Strategy", "runners_up"]
+
+# Loop nests that a result names besides the best.
+_ALTERNATIVES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,21 @@ class SearchResult:
     """Candidates that were generated, featurized and costed."""
     is_complete: bool
     """False where the budget ended the search early."""
+    alternatives: tuple[_core.States, ...] = ()
+    """Other complete loop nests, each a batch of one, best first: for where `state` turns out to be of no use."""
+
+
+def runners_up(space: _core.Space, found: Sequence[tuple[float, _core.States]]) -> tuple[_core.States, ...]:
+    """Return the best few of these complete loop nests but the very best, each once.
+
+    Args:
+        space: Their space.
+        found: Costs and loop nests, each a batch of one, in any order.
+    """
+    distinct: dict[int, _core.States] = {}
+    for _, state in sorted(found, key=lambda pair: pair[0]):
+        distinct.setdefault(int(space.identity_hash(state)[0]), state)
+    return tuple(distinct.values())[1 : 1 + _ALTERNATIVES]
 
 
 class Strategy(Protocol):

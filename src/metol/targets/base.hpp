@@ -23,6 +23,7 @@ struct SpaceOptions {
     bool allow_vector_widths = true;            // false: native for the narrowest type
     bool allow_storage = true;                  // false: storage stays where Halide puts it
     bool allow_nested_parallel = true;          // false: only Stages at root are parallel
+    std::vector<int32_t> closed;                // Funcs in whose loops nothing may be computed
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
     // Of the children of a state that share a structural hash of this depth, only log2 are offered, chosen at random
     // (Anderson et al. 2021, §3.1); below 0 for all of them.

@@ -28,7 +28,8 @@ std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int s
         }
     }
     const StageNest& own = nest_of(index, nest, stage_id);
-    for (int level = 0; level < own.inner_level(); level++) {
+    const bool is_closed = index.is_closed[static_cast<size_t>(index.stage(stage_id).func)];
+    for (int level = 0; level < own.inner_level() && !is_closed; level++) {
         if (loops_that_turn(own.levels[static_cast<size_t>(level)]) > 0) {
             sites.push_back({static_cast<int16_t>(stage_id), static_cast<int8_t>(level), Site::kAllLoops});
         }

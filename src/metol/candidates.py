@@ -1,0 +1,126 @@
+"""Which schedule is returned: the best that Halide lowers, that asks for no more than it may, and that is right.
+
+Enter: what a search found. Leaves: a finished schedule, and why each better one was refused.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import halide as hl
+
+from metol import _core
+from metol.errors import ScheduleFormatError
+from metol.lower import (
+    Directive,
+    LoweringOptions,
+    Schedule,
+    plain_directives,
+    rewritten_directives,
+    root_directives,
+    safe_directives,
+    target_directives,
+)
+from metol.search import Form, SearchResult
+from metol.targets import Machine
+from metol.targets.cpu import CpuMachine
+
+__all__ = ["ORIGINS", "Candidate", "Choice", "first_accepted", "plain_candidates", "searched_candidates"]
+
+ORIGINS = {
+    "search": "the best found",
+    "alternative": "the next best found",
+    "safe": "the safe schedule",
+    "root": "the plain schedule, everything at root",
+    "none": "no schedule at all, everything inline",
+}
+"""Where a schedule can be from, and what that is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Something that could be returned, unless it turns out to be no good."""
+
+    origin: str
+    """A key of ORIGINS."""
+    directives: Callable[[], tuple[Directive, ...]]
+    """Makes the directives."""
+    cost_seconds: float = math.nan
+    """Predicted run time; NaN where no search found it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidate that was accepted."""
+
+    candidate: Candidate
+    """What it was."""
+    schedule: Schedule
+    """What became of it."""
+    verification: str
+    """What was compared with the reference schedule."""
+
+
+def searched_candidates(
+    start: Form, form: Form, found: SearchResult, machine: Machine, options: LoweringOptions
+) -> Iterator[Candidate]:
+    """Yield what a search found, best first, then the safe schedule, everything at root, and everything inline.
+
+    Args:
+        start: The pipeline as it is.
+        form: What rewriting made of it, or the same; `found` is about this one.
+        found: The outcome of the search.
+        machine: What it went by.
+        options: What lowering goes by.
+    """
+
+    def directives(state: _core.States) -> tuple[Directive, ...]:
+        scheduled = target_directives(machine, form.dag, state.describe(), options)
+        return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count)
+
+    yield Candidate("search", partial(directives, found.state), found.cost_seconds)
+    for state in found.alternatives:
+        cost_seconds = float(form.space.cost(state, _core.CostModel())[0])
+        yield Candidate("alternative", partial(directives, state), cost_seconds)
+    if isinstance(machine, CpuMachine):
+        yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept))
+    yield Candidate("root", partial(root_directives, start.dag, options.kept))
+    yield Candidate("none", tuple)
+
+
+def plain_candidates(pipeline: hl.Pipeline, kept: Sequence[int]) -> Iterator[Candidate]:
+    """Yield what there is for a pipeline that cannot be searched."""
+    yield Candidate("root", partial(plain_directives, pipeline, kept))
+    yield Candidate("none", tuple)  # what a Func that is read without bounds needs
+
+
+def first_accepted(
+    candidates: Iterable[Candidate],
+    frame: Schedule,
+    refuse: Callable[[Schedule], str],
+    verify: Callable[[Schedule], tuple[str, str]],
+) -> tuple[Choice | None, tuple[str, ...]]:
+    """Return the first candidate that is accepted, if any, and why each before it was not.
+
+    Args:
+        candidates: Best first.
+        frame: The schedule without its directives.
+        refuse: Tells why a schedule must not be returned, or "".
+        verify: Tells why a schedule is wrong, or "", and what was compared.
+    """
+    refusals: list[str] = []
+    for candidate in candidates:
+        verification = ""
+        try:
+            schedule = replace(frame, directives=candidate.directives())
+        except ScheduleFormatError as error:
+            refusals.append(f"{ORIGINS[candidate.origin]}: {error}")
+            continue
+        refusal = refuse(schedule)
+        if not refusal:
+            refusal, verification = verify(schedule)
+        if not refusal:
+            return Choice(candidate, schedule, verification), tuple(refusals)
+        refusals.append(f"{ORIGINS[candidate.origin]}: {refusal}")
+    return None, tuple(refusals)

@@ -1,0 +1,100 @@
+"""Schedules that need no search: what is used where Halide refuses all that the search found.
+
+Enters: a pipeline. Leaves: directives. The safe schedule inlines what merely passes on one value, computes the rest at
+root, in vectors along the innermost dimension and in parallel along the outermost, with every remainder guarded. The
+plain one computes everything at root and nothing else.
+"""
+
+from collections.abc import Collection
+
+import halide as hl
+
+from metol import _core
+from metol.lower.directive import Argument, Call, Directive, Tail, Var
+from metol.lower.func_ref import describe_funcs
+from metol.pipeline import PipelineDag
+
+__all__ = ["plain_directives", "root_directives", "safe_directives"]
+
+
+def plain_directives(pipeline: hl.Pipeline, kept: Collection[int] = ()) -> tuple[Directive, ...]:
+    """Return what `root_directives` does, for a pipeline that cannot be read into a DAG."""
+    inputs = {argument.name.split("$")[0] for argument in pipeline.infer_arguments()}
+    return tuple(
+        Directive(func.index, 0, Call.COMPUTE_ROOT)
+        for func in describe_funcs(pipeline)
+        # Halide lists an input as a Func, too: `input_im`.
+        if func.index not in kept and func.name.removesuffix("_im") not in inputs
+    )
+
+
+def root_directives(dag: PipelineDag, kept: Collection[int] = ()) -> tuple[Directive, ...]:
+    """Return the directives that compute every Func at root.
+
+    Args:
+        dag: The pipeline.
+        kept: Funcs that keep the schedule they have.
+    """
+    return tuple(Directive(func, 0, Call.COMPUTE_ROOT) for func in _scheduled(dag, kept))
+
+
+def safe_directives(dag: PipelineDag, vector_bytes: int, kept: Collection[int] = ()) -> tuple[Directive, ...]:
+    """Return the directives of the safe schedule.
+
+    Args:
+        dag: The pipeline.
+        vector_bytes: Bytes of a native vector.
+        kept: Funcs that keep the schedule they have.
+    """
+    directives: list[Directive] = []
+    for func in _scheduled(dag, kept):
+        if _passes_on_one_value(dag, func):
+            continue
+        directives.append(Directive(func, 0, Call.COMPUTE_ROOT))
+        for stage in dag.funcs[func].stages:
+            directives += _stage_directives(dag, dag.stages[stage], vector_bytes)
+    return tuple(directives)
+
+
+def _scheduled(dag: PipelineDag, kept: Collection[int]) -> list[int]:
+    """The Funcs of the algorithm itself, without inputs and what only a decision would create."""
+    return [
+        position
+        for position, func in enumerate(dag.funcs[: dag.real_func_count])
+        if not func.is_input and position not in kept
+    ]
+
+
+def _passes_on_one_value(dag: PipelineDag, position: int) -> bool:
+    """Is the Func pure, and reads one value at one place? However many such are inlined, no work is multiplied."""
+    func = dag.funcs[position]
+    if func.is_output or func.is_extern or len(func.stages) != 1:
+        return False
+    if any(dag.stages[s].is_extern for s in range(len(dag.stages)) if _reads(dag.stages[s], position)):
+        return False
+    pure = dag.stages[func.stages[0]]
+    return not pure.is_undef and sum(edge.calls for edge in pure.edges) <= 1
+
+
+def _reads(stage: _core.Stage, producer: int) -> bool:
+    return any(edge.producer == producer for edge in stage.edges)
+
+
+def _stage_directives(dag: PipelineDag, stage: _core.Stage, vector_bytes: int) -> list[Directive]:
+    """Vectors along the first dimension, parallel along the last, as far as the estimated size has any."""
+    func = dag.funcs[stage.func]
+    calls: list[tuple[Call, tuple[Argument, ...]]] = []
+    extents = {loop.pure_dim: func.root_region[loop.pure_dim].extent for loop in stage.loops if not loop.is_reduction}
+    names = {loop.pure_dim: loop.name for loop in stage.loops if not loop.is_reduction}
+    lanes = max(2, vector_bytes // max(1, stage.widest_bytes))
+    can_vectorize = not (stage.is_undef or stage.is_extern or stage.has_data_dependent_write)
+    if can_vectorize and extents.get(0, 0) >= lanes:
+        outer, inner = (Var(f"{names[0]}_{suffix}_s{stage.index}") for suffix in "oi")
+        calls.append((Call.SPLIT, (Var(names[0]), outer, inner, lanes, Tail.GUARD_WITH_IF)))
+        calls.append((Call.VECTORIZE, (inner,)))
+    outermost = max(extents, default=0)
+    if not stage.is_undef and outermost > 0 and extents[outermost] > 1:
+        calls.append((Call.PARALLEL, (Var(names[outermost]),)))
+    if not calls and stage.index > 0:
+        calls.append((Call.UNSCHEDULED, ()))
+    return [Directive(stage.func, stage.index, call, args) for call, args in calls]

@@ -1,0 +1,195 @@
+"""Whether a schedule may be returned: Halide lowers it, and it asks of no buffer more than the reference does.
+
+Enters: a recipe of the pipeline, and schedules. Leaves: a reason for each refusal. Nothing is compiled: the bounds
+query at the head of the lowered code is evaluated, with inputs of exactly the size that everything at root needs. A
+tail that rounds up, or shifts inwards, where there is less than it takes shows as a region that grows beyond them.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+from metol.errors import MetolError
+from metol.lower import Call, RVar, Schedule, Var
+from metol.measure.scheduler import schedule_at_root
+from metol.pipeline import LoweredPipeline, strip_schedules
+
+__all__ = ["BufferSizes", "Gate", "probed_sizes"]
+
+# What Halide appends to a name that is used again.
+_RUNNING_NUMBER = re.compile(r"\$\d+")
+
+Region = tuple[tuple[int, int], ...]  # (min, extent) of each dimension
+Probe = tuple[Region, ...]  # one region an output
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSizes:
+    """The sizes that the schedules of one pipeline are made for."""
+
+    outputs: tuple[Region, ...]
+    """In the order of the outputs."""
+    inputs: Mapping[str, Region]
+    """By name, without `$n`."""
+    scalars: Mapping[str, float]
+    """Parameters by name."""
+
+    def to_json(self) -> str:
+        """Return the sizes as one line."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "BufferSizes":
+        """Read what `to_json` wrote."""
+        content = json.loads(text)
+        return BufferSizes(
+            tuple(_region(sides) for sides in content["outputs"]),
+            {name: _region(sides) for name, sides in content["inputs"].items()},
+            content["scalars"],
+        )
+
+
+def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
+    """Choose the output sizes at which a schedule could ask for too much.
+
+    Returns:
+        The estimated size; one point; and one less and one more than the smallest and the largest factor that any loop
+        over that dimension is split by, which are the vector and the tile. Nothing where no sizes are known.
+    """
+    if not sizes.outputs:
+        return ()
+    factors = _factors(schedule)
+    probes = [sizes.outputs, tuple(tuple((low, 1) for low, _ in region) for region in sizes.outputs)]
+    for choose, step in product((min, max), (-1, 1)):
+        probes.append(
+            tuple(
+                tuple(
+                    (low, max(1, choose(factors[d]) + step) if d in factors else extent)
+                    for d, (low, extent) in enumerate(region)
+                )
+                for region in sizes.outputs
+            )
+        )
+    return tuple(dict.fromkeys(probes))
+
+
+class Gate:
+    """Judges schedules of one pipeline."""
+
+    def __init__(self, build: Callable[[], Any], sizes: BufferSizes, target: str) -> None:
+        """Take a recipe.
+
+        Args:
+            build: returns the pipeline afresh, with the schedule it was written with and the same names each time.
+            sizes: what the schedules are made for.
+            target: the Halide target to lower for.
+        """
+        self._build = build
+        self._sizes = sizes
+        self._target = target
+        self._references: dict[tuple[int, ...], LoweredPipeline | None] = {}
+
+    def refusal(self, schedule: Schedule) -> str:
+        """Tell why a schedule is refused, or "" where it is not."""
+        kept = tuple(keep.func for keep in schedule.kept)
+        pipeline = self._build()
+        strip_schedules(pipeline, kept)
+        try:
+            schedule.apply(pipeline)
+            lowered = LoweredPipeline(pipeline, self._target)
+        except MetolError as error:
+            return " ".join(str(error).split())
+        reference = self._reference(kept)
+        if reference is None:
+            return ""
+        outputs = [func.name() for func in pipeline.outputs()]
+        return self._growth(lowered, reference, outputs, probed_sizes(schedule, self._sizes))
+
+    def _reference(self, kept: tuple[int, ...]) -> LoweredPipeline | None:
+        """Lower everything at root but the Funcs that keep their schedule; None where that cannot be lowered."""
+        if kept not in self._references:
+            pipeline = self._build()
+            strip_schedules(pipeline, kept)
+            schedule_at_root(pipeline, kept)
+            try:
+                self._references[kept] = LoweredPipeline(pipeline, self._target)
+            except MetolError:
+                self._references[kept] = None
+        return self._references[kept]
+
+    def _growth(
+        self, lowered: LoweredPipeline, reference: LoweredPipeline, funcs: list[str], probes: tuple[Probe, ...]
+    ) -> str:
+        """Tell at which size, and where, more is needed than the reference needs; `funcs` are the outputs."""
+        names = list(lowered.required({}, {}))
+        outputs = _output_places(funcs, names)
+        for probe in probes:
+            exact = self._exact_regions(reference, {name: probe[place] for name, place in outputs.items()}, names)
+            for name, sides in lowered.required(exact, self._sizes.scalars).items():
+                for d, (side, (low, extent)) in enumerate(zip(sides, exact.get(name, ()), strict=False)):
+                    if side is None or side.min < low or side.max >= low + extent:
+                        return _explain(name, d, side, (low, extent), probe)
+        return ""
+
+    def _exact_regions(
+        self, reference: LoweredPipeline, outputs: dict[str, Region], names: list[str]
+    ) -> dict[str, Region]:
+        """The outputs, and inputs of exactly the size that the reference needs for them.
+
+        Whatever clamps its reads to the size of an input then stays inside. Inputs whose needs only a run can tell are
+        left out.
+        """
+        estimated = {name: self._input_region(name) for name in names if name not in outputs}
+        regions = outputs | {name: region for name, region in estimated.items() if region is not None}
+        exact = dict(outputs)
+        for name, sides in reference.required(regions, self._sizes.scalars).items():
+            if name not in outputs and all(side is not None for side in sides):
+                exact[name] = tuple((side.min, side.extent) for side in sides if side is not None)
+        return exact
+
+    def _input_region(self, name: str) -> Region | None:
+        """The estimated size of an input; Halide calls the Func that stands for image `a` `a_im`."""
+        base = name.split("$")[0]
+        return self._sizes.inputs.get(base, self._sizes.inputs.get(f"{base}_im"))
+
+
+def _factors(schedule: Schedule) -> dict[int, list[int]]:
+    """List what loops are split by, by the dimension of their Func."""
+    factors: dict[int, list[int]] = {}
+    dimensions: dict[tuple[int, str], int] = {
+        (func.index, name): d for func in schedule.funcs for d, name in enumerate(func.args)
+    }
+    for directive in schedule.directives:
+        if directive.call is not Call.SPLIT:
+            continue
+        old, *parts, factor, _ = directive.args
+        assert isinstance(old, Var | RVar)
+        d = dimensions.get((directive.func, old.name))
+        if d is None or not isinstance(factor, int):
+            continue
+        factors.setdefault(d, []).append(factor)
+        for part in parts:
+            assert isinstance(part, Var | RVar)
+            dimensions[directive.func, part.name] = d
+    return factors
+
+
+def _output_places(funcs: list[str], names: list[str]) -> dict[str, int]:
+    """Which output each buffer belongs to. Of a Tuple there is one buffer a value: `f.0`, `f.1`."""
+    return {name: place for name in names for place, func in enumerate(funcs) if name.split(".")[0] == func}
+
+
+def _explain(name: str, d: int, side: Any, given: tuple[int, int], probe: Probe) -> str:
+    size = ", ".join("x".join(str(extent) for _, extent in region) or "scalar" for region in probe)
+    needs = "a region that only a run can tell" if side is None else f"{side.min} to {side.max}"
+    return (
+        f"for an output of {size} it needs {needs} in dimension {d} of `{_RUNNING_NUMBER.sub('', name)}`, "
+        f"where the algorithm needs {given[0]} to {given[0] + given[1] - 1}"
+    )
+
+
+def _region(sides: list[list[int]]) -> Region:
+    return tuple((low, extent) for low, extent in sides)

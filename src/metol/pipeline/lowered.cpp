@@ -1,0 +1,212 @@
+#include "pipeline/lowered.hpp"
+
+#include <pybind11/conduit/pybind11_conduit_v1.h>
+
+#include "halide_reader.hpp"
+
+namespace metol {
+
+struct LoweredPipeline::Code {
+    hi::Stmt body;
+};
+
+namespace {
+
+using Halide::Expr;
+
+// Name of the lowered function; Halide tells it from the closures of parallel loops by this.
+constexpr const char* kFunction = "metol_lowered";
+constexpr const char* kBuffer = ".buffer";
+
+bool ends_with(const std::string& text, const std::string& end) {
+    return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// "inp.buffer" -> "inp"; nothing for any other expression.
+std::optional<std::string> buffer_name(const Expr& expr) {
+    const auto* variable = expr.as<hi::Variable>();
+    if (!variable || !ends_with(variable->name, kBuffer)) {
+        return std::nullopt;
+    }
+    return variable->name.substr(0, variable->name.size() - std::string(kBuffer).size());
+}
+
+// Looks for a call by the name of what is called.
+class CallFinder : public hi::IRVisitor {
+  public:
+    explicit CallFinder(std::string name) : name_(std::move(name)) {}
+    bool is_found = false;
+
+  private:
+    using hi::IRVisitor::visit;
+    void visit(const hi::Call* op) override {
+        is_found = is_found || op->name == name_;
+        hi::IRVisitor::visit(op);
+    }
+    std::string name_;
+};
+
+bool calls(const Expr& expr, const std::string& name) {
+    CallFinder finder(name);
+    expr.accept(&finder);
+    return finder.is_found;
+}
+
+// Puts numbers in place of what the caller knows: sizes of buffers, parameters, variables bound before.
+class Resolver : public hi::IRMutator {
+  public:
+    Resolver(const Regions& regions, const std::map<std::string, double>& scalars)
+        : regions_(regions), scalars_(scalars) {}
+
+    Expr resolve(const Expr& expr) { return hi::simplify(hi::remove_promises(mutate(expr))); }
+    void bind(const std::string& name, const Expr& value) {
+        const Expr resolved = resolve(value);
+        if (hi::is_const(resolved)) {
+            known_[name] = resolved;
+        }
+    }
+
+  private:
+    using hi::IRMutator::visit;
+
+    Expr visit(const hi::Variable* op) override {
+        if (const auto it = known_.find(op->name); it != known_.end()) {
+            return it->second;
+        }
+        if (const auto it = scalars_.find(op->name); it != scalars_.end()) {
+            return hi::make_const(op->type, it->second);
+        }
+        return op;
+    }
+
+    Expr visit(const hi::Call* op) override {
+        if (hi::Call::as_tag(op)) {
+            return mutate(op->args[0]);
+        }
+        const bool is_min = op->name == hi::Call::buffer_get_min;
+        const bool is_max = op->name == hi::Call::buffer_get_max;
+        if (!is_min && !is_max && op->name != hi::Call::buffer_get_extent) {
+            return hi::IRMutator::visit(op);
+        }
+        const auto name = buffer_name(op->args[0]);
+        const auto region = name ? regions_.find(*name) : regions_.end();
+        const auto dimension = hi::as_const_int(op->args[1]);
+        if (region == regions_.end() || !dimension || *dimension >= static_cast<int64_t>(region->second.size())) {
+            return op;
+        }
+        const Interval& side = region->second[static_cast<size_t>(*dimension)];
+        return hi::make_const(op->type, is_min ? side.min : is_max ? side.max : side.extent());
+    }
+
+    const Regions& regions_;
+    const std::map<std::string, double>& scalars_;
+    std::map<std::string, Expr> known_;
+};
+
+// Walks the head of the lowered code as a bounds query would, and notes what each buffer is set to.
+class BoundsQuery : public hi::IRVisitor {
+  public:
+    BoundsQuery(const Regions& regions, const std::map<std::string, double>& scalars) : resolver_(regions, scalars) {}
+    RequiredRegions required;
+
+  private:
+    using hi::IRVisitor::visit;
+
+    void visit(const hi::LetStmt* op) override {
+        resolver_.bind(op->name, op->value);
+        op->body.accept(this);
+    }
+
+    void visit(const hi::Let* op) override {
+        resolver_.bind(op->name, op->value);
+        op->body.accept(this);
+    }
+
+    // What is done for a query alone, `if (is_bounds_query(b))`; the pipeline itself is behind `if (!is_bounds_query)`.
+    void visit(const hi::IfThenElse* op) override {
+        if (calls(op->condition, hi::Call::buffer_is_bounds_query)) {
+            const hi::Stmt& query = op->condition.as<hi::Not>() ? op->else_case : op->then_case;
+            if (query.defined()) {
+                query.accept(this);
+            }
+        }
+    }
+
+    void visit(const hi::Call* op) override {
+        const auto name = op->name == hi::Call::buffer_init ? buffer_name(op->args[0]) : std::nullopt;
+        if (!name) {
+            hi::IRVisitor::visit(op);
+            return;
+        }
+        auto& sides = required[*name];
+        sides.clear();
+        for (const Expr& argument : op->args) {
+            const auto* shape = argument.as<hi::Call>();
+            if (shape && shape->is_intrinsic(hi::Call::make_struct)) {
+                constexpr size_t kFields = 4;  // of halide_dimension_t: min, extent, stride, flags
+                for (size_t i = 0; i + kFields <= shape->args.size(); i += kFields) {
+                    sides.push_back(side(shape->args[i], shape->args[i + 1]));
+                }
+            }
+        }
+    }
+
+    std::optional<Interval> side(const Expr& min, const Expr& extent) {
+        const auto low = hi::as_const_int(resolver_.resolve(min));
+        const auto length = hi::as_const_int(resolver_.resolve(extent));
+        if (!low || !length) {
+            return std::nullopt;
+        }
+        return Interval{*low, *low + *length - 1};
+    }
+
+    // Past the head: nothing of interest.
+    void visit(const hi::For*) override {}
+    void visit(const hi::Allocate*) override {}
+    void visit(const hi::ProducerConsumer*) override {}
+    void visit(const hi::AssertStmt*) override {}
+
+    Resolver resolver_;
+};
+
+Halide::Target checked_target(const std::string& text) {
+    // Without these two, bounds are queried and checked whatever the user's code will do.
+    return Halide::Target(text)
+        .without_feature(Halide::Target::NoAsserts)
+        .without_feature(Halide::Target::NoBoundsQuery);
+}
+
+}  // namespace
+
+LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target) {
+    code_ = translate_halide_errors([&] {
+        Halide::Pipeline pipeline = to_pipeline(object);
+        const Halide::Module module =
+            pipeline.compile_to_module(pipeline.infer_arguments(), kFunction, checked_target(target));
+        return std::make_shared<const Code>(Code{module.get_function_by_name(kFunction).body});
+    });
+}
+
+RequiredRegions LoweredPipeline::required(const Regions& regions, const std::map<std::string, double>& scalars) const {
+    BoundsQuery query(regions, scalars);
+    code_->body.accept(&query);
+    return query.required;
+}
+
+void copy_pipeline(PyObject* source, PyObject* target) {
+    auto* copy = pybind11_conduit_v1::get_type_pointer_ephemeral<Halide::Pipeline>(target);
+    if (!copy) {
+        PyErr_Clear();
+        throw PipelineError(PipelineError::Kind::Extraction, "A pipeline can be copied to an hl.Pipeline only.");
+    }
+    translate_halide_errors([&] {
+        const std::vector<hi::Function> outputs = outputs_of(to_pipeline(source));
+        std::vector<Halide::Func> funcs;
+        for (const hi::Function& function : hi::deep_copy(outputs, hi::build_environment(outputs)).first) {
+            funcs.emplace_back(function);
+        }
+        *copy = Halide::Pipeline(funcs);
+    });
+}
+
+}  // namespace metol

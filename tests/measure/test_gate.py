@@ -1,0 +1,123 @@
+"""Schedules that must not be returned, and the reasons that are given."""
+
+import dataclasses
+from collections.abc import Callable
+
+import halide as hl
+import pytest
+from small_pipelines import HEIGHT, PIPELINES, WIDTH, X, Y, boundary, chain, finish, image
+
+from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs, root_directives, safe_directives
+from metol.measure.gate import BufferSizes, Gate, probed_sizes
+from metol.pipeline import copy_pipeline, extract
+
+TARGET = str(hl.get_host_target())
+
+
+def sizes_of(build: Callable[[], hl.Pipeline]) -> BufferSizes:
+    dag = extract(build())
+
+    def region(func: object) -> tuple[tuple[int, int], ...]:
+        return tuple((side.min, side.extent) for side in func.estimate)  # type: ignore[attr-defined]
+
+    inputs = {func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input}
+    return BufferSizes(tuple(region(dag.funcs[output]) for output in dag.outputs), inputs, {})
+
+
+def schedule(build: Callable[[], hl.Pipeline], *directives: Directive) -> Schedule:
+    """Everything at root, and then some."""
+    pipeline = build()
+    at_root = {d.func: d for d in root_directives(extract(pipeline))}
+    calls = [d for func, root in at_root.items() for d in (root, *(d for d in directives if d.func == func))]
+    return Schedule(describe_funcs(pipeline), tuple(calls))
+
+
+def split(func: int, tail: Tail, factor: int = 16, stage: int = 0) -> Directive:
+    return Directive(func, stage, Call.SPLIT, (Var("x"), Var("xo"), Var("xi"), factor, tail))
+
+
+def make_gate(build: Callable[[], hl.Pipeline]) -> Gate:
+    pipeline = build()
+    return Gate(lambda: copy_pipeline(pipeline), sizes_of(build), TARGET)
+
+
+def refusal(build: Callable[[], hl.Pipeline], *directives: Directive) -> str:
+    return make_gate(build).refusal(schedule(build, *directives))
+
+
+@pytest.mark.parametrize("name", list(PIPELINES))
+def test_everything_at_root_is_accepted(name: str) -> None:
+    assert refusal(PIPELINES[name]) == ""
+
+
+@pytest.mark.parametrize("name", list(PIPELINES))
+def test_safe_schedule_is_accepted(name: str) -> None:
+    pipeline = PIPELINES[name]()
+    directives = safe_directives(extract(pipeline), 32)
+    assert make_gate(PIPELINES[name]).refusal(Schedule(describe_funcs(pipeline), directives)) == ""
+
+
+@pytest.mark.parametrize("tail", [Tail.GUARD_WITH_IF, Tail.PREDICATE])
+def test_guarded_output_is_accepted(tail: Tail) -> None:
+    assert refusal(chain, split(len(describe_funcs(chain())) - 1, tail)) == ""
+
+
+@pytest.mark.parametrize("tail", [Tail.SHIFT_INWARDS, Tail.ROUND_UP])
+def test_output_that_needs_a_whole_vector_is_refused(tail: Tail) -> None:
+    reason = refusal(chain, split(len(describe_funcs(chain())) - 1, tail))
+    size, needed = ("40x24", "0 to 39") if tail is Tail.ROUND_UP else ("1x1", "0 to 0")
+    assert f"for an output of {size} it needs" in reason
+    assert f"of `step_2`, where the algorithm needs {needed}" in reason
+
+
+def test_second_output_and_values_of_a_tuple_are_looked_at() -> None:
+    second = next(func.index for func in describe_funcs(PIPELINES["two_outputs"]()) if func.output == 1)
+    assert "`second`" in refusal(PIPELINES["two_outputs"], split(second, Tail.ROUND_UP))
+    (only,) = (func.index for func in describe_funcs(PIPELINES["tuple_output"]()) if func.output == 0)
+    assert "`output.0`" in refusal(PIPELINES["tuple_output"], split(only, Tail.ROUND_UP))
+
+
+def reads_directly() -> hl.Pipeline:
+    source, double, output = image(WIDTH, HEIGHT), hl.Func("double"), hl.Func("output")
+    double[X, Y] = source[X, Y] * 2
+    output[X, Y] = double[X, Y] + 1
+    return finish(output)
+
+
+def test_reading_an_input_beyond_what_is_needed_is_refused() -> None:
+    assert "of `source`, where the algorithm needs" in refusal(reads_directly, split(1, Tail.ROUND_UP))
+    assert refusal(reads_directly, split(1, Tail.PREDICATE_LOADS)) == ""
+
+
+def test_rounding_up_behind_a_boundary_condition_is_accepted() -> None:
+    edges = next(func.index for func in describe_funcs(boundary()) if func.name == "edges")
+    assert refusal(boundary, split(edges, Tail.ROUND_UP)) == ""
+
+
+def test_what_halide_refuses_at_the_call_is_told() -> None:
+    build = PIPELINES["matmul"]
+    product = next(func.index for func in describe_funcs(build()) if func.name == "product")
+    assert "Halide refused directive" in refusal(build, split(product, Tail.SHIFT_INWARDS, stage=1))
+
+
+def test_what_halide_refuses_when_lowering_is_told() -> None:
+    assert "constant extent" in refusal(reads_directly, Directive(1, 0, Call.UNROLL, (Var("x"),)))
+
+
+def test_judging_one_schedule_leaves_no_trace_in_the_next() -> None:
+    gate = make_gate(reads_directly)
+    refused, accepted = schedule(reads_directly, split(1, Tail.ROUND_UP)), schedule(reads_directly)
+    assert [bool(gate.refusal(s)) for s in (refused, accepted, refused)] == [True, False, True]
+
+
+def test_probes_lie_around_the_factors_of_each_dimension() -> None:
+    tile = Directive(2, 0, Call.SPLIT, (Var("y"), Var("yo"), Var("yi"), 6, Tail.GUARD_WITH_IF))
+    again = Directive(2, 0, Call.SPLIT, (Var("xi"), Var("xm"), Var("xv"), 4, Tail.GUARD_WITH_IF))
+    found = schedule(reads_directly, split(2, Tail.GUARD_WITH_IF), again, tile)
+    probes = [[extent for _, extent in probe[0]] for probe in probed_sizes(found, sizes_of(reads_directly))]
+    assert probes == [[WIDTH, HEIGHT], [1, 1], [3, 5], [5, 7], [15, 5], [17, 7]]
+
+
+def test_sizes_survive_json() -> None:
+    sizes = dataclasses.replace(sizes_of(boundary), scalars={"radius": 2.5})
+    assert BufferSizes.from_json(sizes.to_json()) == sizes

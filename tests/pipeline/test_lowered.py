@@ -1,0 +1,108 @@
+"""What lowered code says that it needs, beside what Halide finds by compiling and asking."""
+
+from collections.abc import Callable
+
+import halide as hl
+import pytest
+from sample_algorithms import X, Y, blur, histogram
+
+from metol.errors import ExtractionError
+from metol.pipeline import LoweredPipeline, copy_pipeline, placements, strip_schedules
+
+TARGET = str(hl.get_host_target())
+XO, XI = hl.Var("xo"), hl.Var("xi")
+
+
+def shifted_output() -> tuple[hl.Pipeline, hl.ImageParam, str]:
+    """A Func at root that rounds up over an input, and an output whose remainder is shifted inwards."""
+    source = hl.ImageParam(hl.Int(32), 2, "source")
+    double, output = hl.Func("double"), hl.Func("output")
+    double[X, Y] = source[X, Y] * 2
+    output[X, Y] = double[X, Y] + double[X + 3, Y - 1]
+    double.compute_root().split(X, XO, XI, 8, hl.TailStrategy.RoundUp).vectorize(XI)
+    output.split(X, hl.Var("oo"), hl.Var("oi"), 16, hl.TailStrategy.ShiftInwards)
+    return hl.Pipeline(output), source, output.name()
+
+
+@pytest.mark.parametrize("size", [(40, 10), (17, 3), (32, 1)])
+def test_required_is_what_a_bounds_query_of_compiled_code_answers(size: tuple[int, int]) -> None:
+    pipeline, source, output = shifted_output()
+    lowered = LoweredPipeline(pipeline, TARGET)
+    required = lowered.required({output: [(0, extent) for extent in size]}, {})
+    pipeline.infer_input_bounds(list(size))
+    needed = [(dim.min(), dim.extent()) for dim in (source.get().dim(0), source.get().dim(1))]
+    assert [(side.min, side.extent) for side in required["source"] if side] == needed
+    assert [(side.min, side.extent) for side in required[output] if side] == [(0, extent) for extent in size]
+
+
+def test_required_tells_of_an_output_that_is_too_small() -> None:
+    pipeline, _, output = shifted_output()
+    (along_x, _) = LoweredPipeline(pipeline, TARGET).required({output: [(0, 5), (0, 3)]}, {})[output]
+    assert along_x is not None
+    assert (along_x.min, along_x.max) == (-11, 4)
+
+
+def test_required_uses_scalars_and_leaves_open_what_it_does_not_know() -> None:
+    source, shift, output = hl.ImageParam(hl.Int(32), 1, "source"), hl.Param(hl.Int(32), "shift"), hl.Func("output")
+    output[X] = source[X + shift]
+    lowered = LoweredPipeline(hl.Pipeline(output), TARGET)
+    (side,) = lowered.required({output.name(): [(0, 10)]}, {"shift": 7})["source"]
+    assert side is not None
+    assert (side.min, side.max) == (7, 16)
+    assert lowered.required({output.name(): [(0, 10)]}, {})["source"] == [None]
+
+
+@pytest.mark.parametrize("feature", ["no_asserts", "no_bounds_query"])
+def test_required_does_not_depend_on_the_checks_of_the_target(feature: str) -> None:
+    lowered = LoweredPipeline(shifted_output()[0], f"{TARGET}-{feature}")
+    assert len(lowered.required({}, {})) == 2
+
+
+def test_lowering_tells_what_halide_refuses() -> None:
+    pipeline, _, _ = shifted_output()
+    pipeline.get_func(2).unroll(Y)
+    with pytest.raises(ExtractionError, match="constant extent"):
+        LoweredPipeline(pipeline, TARGET)
+
+
+@pytest.mark.parametrize("build", [blur, histogram])
+def test_copy_has_a_schedule_of_its_own(build: Callable[[], hl.Pipeline]) -> None:
+    pipeline = build()
+    pipeline.get_func(1).compute_root()
+    copy = copy_pipeline(pipeline)
+    assert placements(copy) == placements(pipeline)
+    strip_schedules(copy)
+    assert placements(pipeline)[1] == ("root", ())
+    assert placements(copy)[1] == ("inline", ())
+
+
+def test_placements_name_the_funcs_whose_loops_a_schedule_is_at() -> None:
+    pipeline = blur()
+    source, blur_x, blur_y = (pipeline.get_func(i) for i in range(3))
+    blur_x.store_root().compute_at(blur_y, Y)
+    source.compute_root()
+    assert placements(pipeline) == (("root", ()), ("at", (blur_y.name(),)), ("inline", ()))
+
+
+def test_strip_leaves_kept_funcs_alone() -> None:
+    pipeline = blur()
+    for i in range(2):
+        pipeline.get_func(i).compute_root()
+    pipeline.get_func(1).vectorize(X, 4)
+    strip_schedules(pipeline, [1])
+    assert [placement for placement, _ in placements(pipeline)] == ["inline", "root", "inline"]
+    strip_schedules(pipeline)
+    assert [placement for placement, _ in placements(pipeline)] == ["inline"] * 3
+
+
+def test_strip_leaves_the_wrappers_of_kept_funcs_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    pipeline = blur()
+    _, blur_x, blur_y = (pipeline.get_func(i) for i in range(3))
+    blur_x.compute_root()
+    blur_x.in_(blur_y).compute_root()
+    strip_schedules(pipeline, [1])
+    pipeline.print_loop_nest()
+    assert capfd.readouterr().err.count("produce blur_x") == 2  # the wrapper prints under the name of what it wraps
+    strip_schedules(pipeline)
+    pipeline.print_loop_nest()
+    assert "produce blur_x" not in capfd.readouterr().err
