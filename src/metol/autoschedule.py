@@ -108,7 +108,12 @@ def autoschedule(
     funcs = describe_funcs(pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline))
     schedule = Schedule(
         funcs=funcs,
-        directives=cpu_directives(dag, found.state.describe(), fixed_sizes=options.fixed_sizes),
+        directives=cpu_directives(
+            dag,
+            found.state.describe(),
+            fixed_sizes=options.fixed_sizes,
+            specialize_estimate=options.specialize_estimate,
+        ),
         target=target_text,
         estimates=_estimates(dag),
         algorithm_hash=f"{dag.algorithm_hash:016x}",

@@ -30,6 +30,9 @@ class SearchOptions:
     fixed_sizes: bool = False
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
+    specialize_estimate: bool = True
+    """Whether an output that others are computed inside gets a version for the estimated size alone, beside those for
+    other sizes: faster there, and half as much code again."""
     budget_seconds: float | None = 15.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 

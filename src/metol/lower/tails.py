@@ -4,16 +4,25 @@ Only the first split of a loop can leave a remainder; the factors of those insid
 everything computed inside has a size that is known at run time only; where it is not, loops have constant extents.
 """
 
+import enum
 from collections.abc import Sequence
 
 from metol import _core
 from metol.lower.directive import Tail
 from metol.pipeline import PipelineDag
 
-__all__ = ["TailRule"]
+__all__ = ["OutputSize", "TailRule"]
 
 # (min, max) of a loop that may turn anywhere; bounds stay far from overflowing.
 _ANYWHERE = (-(1 << 24), 1 << 24)
+
+
+class OutputSize(enum.Enum):
+    """Which sizes of the output a version of its code is for."""
+
+    ANY = enum.auto()
+    TILE = enum.auto()  # at least a tile
+    ESTIMATED = enum.auto()
 
 
 class TailRule:
@@ -22,12 +31,11 @@ class TailRule:
     Outputs of one Stage get two versions: one for sizes of at least a tile, whose remainder is shifted inwards, and a
     guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little more than is asked of them,
     unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
-    value as an index. Where the size of outputs is fixed, a tail that is right at that size is enough for them.
+    value as an index. Code for the estimated size alone needs no more than a tail that is right there.
     """
 
-    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], *, fixed_sizes: bool = False) -> None:
+    def __init__(self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> None:
         self.dag = dag
-        self.fixed_sizes = fixed_sizes
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
         self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
         self.vector_loops = {
@@ -47,12 +55,14 @@ class TailRule:
     def has_two_versions(self, stage: _core.Stage) -> bool:
         """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
         func = self.dag.funcs[stage.func]
-        if self.fixed_sizes or not func.is_output or len(func.stages) > 1:
-            return False
-        return not self._indexes_by_value(stage)
+        return func.is_output and len(func.stages) == 1 and not self._indexes_by_value(stage)
+
+    def hosts_others(self, stage: _core.Stage) -> bool:
+        """Is another Func computed inside this one?"""
+        return stage.func in self.hosts.values()
 
     def first_split(
-        self, stage: _core.Stage, loop: int, factor: int, *, is_tile: bool, is_only: bool, is_large: bool
+        self, stage: _core.Stage, loop: int, factor: int, *, is_tile: bool, is_only: bool, size: OutputSize
     ) -> Tail:
         """The tail of the split that can leave a remainder.
 
@@ -62,12 +72,12 @@ class TailRule:
             factor: What the loop is split by.
             is_tile: The inner part is the innermost tile: rounding up costs part of a vector, not part of a task.
             is_only: The inner part is not split again; Halide refuses to split what predicated loads came from.
-            is_large: This is the version of an output for sizes of at least a tile.
+            size: Which sizes of the output this version is for.
         """
         func = self.dag.funcs[stage.func]
-        if is_large:
+        if size is OutputSize.TILE:
             return Tail.SHIFT_INWARDS
-        if self.fixed_sizes and func.is_output and not stage.loops[loop].is_reduction:
+        if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_reduction:
             return self._fixed_split(stage, func.estimate[stage.loops[loop].pure_dim].extent, factor)
         is_sliding = stage.loops[loop].pure_dim == self.slide_dims.get(stage.func, -1)
         is_guarded = (

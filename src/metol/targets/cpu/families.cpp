@@ -203,12 +203,14 @@ std::vector<DecisionFamily> parallel_families(const CpuParameters& machine, cons
     DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
     std::vector<int32_t> trips(stage.loops.size(), 1);
     int64_t offered = 1;
-    // Outermost loops first, until they alone can occupy the machine; three at most.
+    // Outermost loops first, until they alone can occupy the machine; three at most. Below root one alone: Halide loses
+    // the bounds of what it reads behind the divisions of a fused loop, and asks inputs for more than there is.
+    const int most = nest[step.func].placement == Placement::Root ? 3 : 1;
     int taken = 0;
     for (int loop : index.nest_order(step.stage, tiling.vector_loop)) {
         const auto i = static_cast<size_t>(loop);
         const bool is_enough =
-            taken >= 3 || (loop == tiling.vector_loop && offered >= kMaxTasksPerCore * machine.cores);
+            taken >= most || (loop == tiling.vector_loop && offered >= kMaxTasksPerCore * machine.cores);
         if (stage.loops[i].is_reduction || is_enough) {
             break;
         }
