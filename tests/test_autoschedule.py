@@ -179,6 +179,6 @@ def test_verify_refuses_a_schedule_that_does_not_run(monkeypatch: pytest.MonkeyP
     # A schedule that Halide takes and cannot compile: no loop of unknown extent can be unrolled.
     unroll = Directive(1, 0, Call.UNROLL, (Var("x"),))
     calls = (Directive(1, 0, Call.COMPUTE_ROOT), unroll)
-    monkeypatch.setattr(sys.modules["metol.autoschedule"], "cpu_directives", lambda *_: calls)
+    monkeypatch.setattr(sys.modules["metol.autoschedule"], "cpu_directives", lambda *_, **__: calls)
     with pytest.raises(MetolError, match=r"compile failed and has not been applied.*constant extent"):
         metol.autoschedule(blur(), options=QUICK, threads=1, verify=True)
