@@ -41,6 +41,9 @@ class SearchOptions:
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
     may_alias: bool = False
     """Whether an output may be the same memory as an input, of which each point depends on the same point alone."""
+    specialize_estimate: bool = True
+    """Whether an output that others are computed inside gets a version for the estimated size alone, beside those for
+    other sizes: faster there, and half as much code again."""
     budget_seconds: float | None = 15.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 
@@ -54,7 +57,7 @@ class SearchOptions:
     @property
     def lowering(self) -> LoweringOptions:
         """What lowering is to go by."""
-        return LoweringOptions(self.fixed_sizes, self.may_alias)
+        return LoweringOptions(self.fixed_sizes, self.may_alias, self.specialize_estimate)
 
     def make(self) -> Strategy:
         """Return the strategy that these options describe."""

@@ -227,6 +227,21 @@ SPECIALIZED = Case(
 )
 
 
+EXACT_SIZE = Case(
+    "blur_y",
+    build_blur,
+    (
+        on(2, 0, Call.SPECIALIZE_SIZE, 0, 0, 40, 1, 0, 20),
+        on(2, 0, Call.SPLIT, X, X_O, X_I, 8, ROUND_UP, branch=(0,)),
+        on(2, 0, Call.VECTORIZE, X_I, branch=(0,)),
+        on(2, 0, Call.UNROLL, X_O, branch=(0,)),  # refused where the extent is not constant
+        on(2, 0, Call.SPLIT, X, X_O, X_I, 8, GUARD),
+        on(1, 0, Call.COMPUTE_AT, Site(2, 0, Y)),
+    ),
+    ((40, 20), (41, 20), (39, 20), (1, 1)),
+)
+
+
 def build_sum() -> hl.Pipeline:
     x, taps = hl.Var("x"), hl.RDom([(0, 50), (0, 6)], "taps")
     source, total = define_source(), hl.Func("total")
@@ -288,6 +303,7 @@ CASES = {
     "two_outputs": TWO_OUTPUTS,
     "sliding": SLIDING,
     "specialized": SPECIALIZED,
+    "exact_size": EXACT_SIZE,
     "rfactor": RFACTOR,
     "rfactor_two": RFACTOR_TWO,
     "atomic": ATOMIC,

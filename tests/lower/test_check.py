@@ -35,6 +35,8 @@ SPLIT_X = on(1, 1, Call.SPLIT, X, X_O, X_I, 8, GUARD)
         ([on(1, 0, Call.ALIGN_STORAGE, Var("z"), 8)], "`total` has no dimension z"),
         ([on(1, 0, Call.SPECIALIZE, 2, 8)], "output `total` has no dimension 2"),
         ([on(1, 0, Call.SPECIALIZE, 0, 0)], "an extent is 1 or more"),
+        ([on(1, 0, Call.SPECIALIZE_SIZE, 0, 8)], "does not take 2 arguments"),
+        ([on(1, 0, Call.SPECIALIZE_SIZE, 2, 0, 8)], "output `total` has no dimension 2"),
         ([on(1, 0, Call.PREFETCH, 7, X, X, 1)], "there is no Func 7"),
         ([on(1, 1, Call.RFACTOR, 3, R, Var("u"))], "must have number 2"),
         ([on(1, 1, Call.RFACTOR, 2, X, Var("u"))], "rfactor takes pairs of an RVar and a new Var"),

@@ -3,7 +3,8 @@
 import pytest
 from small_pipelines import PIPELINES, ExactRuns, blur, cpu_space, input_read_twice, pyramid, schedule_of, sums_output
 
-from metol.lower import Call, Tail
+from metol import _core
+from metol.lower import Call, LoweringOptions, Tail, cpu_directives
 
 # A handful of each in every run of the suite; more under `slow`.
 SEEDS = (0, 3)
@@ -39,6 +40,22 @@ def test_directives_are_the_same_for_the_same_loop_nest() -> None:
     dag, space = cpu_space(blur)
     first, again = (schedule_of(blur, dag, space.rollout(space.root(), [5])) for _ in range(2))
     assert first.directives == again.directives
+
+
+def test_an_output_with_funcs_inside_has_a_version_for_the_estimate() -> None:
+    dag, space = cpu_space(blur)
+    output = next(index for index, func in enumerate(dag.funcs) if func.is_output)
+    seen = set()
+    for seed in range(40):
+        state = space.rollout(space.root(), [seed])
+        hosts_others = any(s.placement == _core.Placement.AT for s in state.describe())
+        calls = {d.call for d in schedule_of(blur, dag, state).directives if d.func == output}
+        if Call.SPECIALIZE in calls:
+            assert (Call.SPECIALIZE_SIZE in calls) == hosts_others
+            seen.add(hosts_others)
+        without = cpu_directives(dag, state.describe(), LoweringOptions(specialize_estimate=False))
+        assert all(d.call is not Call.SPECIALIZE_SIZE for d in without)
+    assert seen == {False, True}
 
 
 def test_loads_are_predicated_only_where_they_are_dense() -> None:

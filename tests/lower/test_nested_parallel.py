@@ -1,4 +1,4 @@
-"""Funcs that are parallel inside a serial loop of another: offered where nothing around is, right at every size."""
+"""Funcs that are parallel in a serial loop of another: offered where nothing around them is, right at every size."""
 
 import halide as hl
 import numpy as np
@@ -42,6 +42,14 @@ def test_nested_parallel_loops_keep_the_result(build) -> None:
         funcs = {s.func for s in leaf.describe() if is_nested(s)}
         assert {d.func for d in schedule.directives if d.call is Call.PARALLEL} >= funcs
         runs.check(schedule)
+
+
+def test_one_loop_alone_is_parallel_below_root() -> None:
+    _, space = cpu_space(recurrence)
+    for leaf in nested(space, 100):
+        for schedule in filter(is_nested, leaf.describe()):
+            for nest in (nest for nest in schedule.stages if nest.is_parallel):
+                assert sum(count > 1 for count in nest.levels[0]) == 1
 
 
 def test_no_loop_is_parallel_inside_a_parallel_one() -> None:

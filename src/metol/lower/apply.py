@@ -86,9 +86,9 @@ class _HalideBackend:
     def call(self, directive: Directive) -> None:
         """Make the call of one directive."""
         owner = self._owner(directive)
-        result = getattr(owner, directive.call.value)(*render_arguments(directive, self))
+        result = getattr(owner, directive.call.method)(*render_arguments(directive, self))
         key = (directive.func, directive.stage, directive.branch)
-        if directive.call is Call.SPECIALIZE:
+        if directive.call.makes_branch:
             count = self._branch_counts.get(key, 0)
             self._branch_counts[key] = count + 1
             self._branches[key[0], key[1], (*directive.branch, count)] = result
@@ -135,6 +135,13 @@ class _HalideBackend:
     def minimum_extents(self, func: int, extents: tuple[tuple[int, int], ...]) -> Any:
         buffer = self._funcs[condition_output(self._refs, func)].output_buffers()[0]
         return functools.reduce(operator.and_, (buffer.dim(d).extent() >= extent for d, extent in extents))
+
+    def exact_sides(self, func: int, sides: tuple[tuple[int, int, int], ...]) -> Any:
+        buffer = self._funcs[condition_output(self._refs, func)].output_buffers()[0]
+        conditions = [
+            part for d, low, extent in sides for part in (buffer.dim(d).min() == low, buffer.dim(d).extent() == extent)
+        ]
+        return functools.reduce(operator.and_, conditions)
 
     def preserved(self, pairs: tuple[tuple[Any, Any], ...]) -> Any:
         return list(pairs)

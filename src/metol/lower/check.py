@@ -158,6 +158,11 @@ class _Checker:
         _require(0 <= dimension < output.dimensions, f"output `{output.name}` has no dimension {dimension}")
         _require(extent >= 1, "an extent is 1 or more")
 
+    def check_exact_side(self, key: _StageKey, values: tuple[Argument, ...]) -> None:
+        """Check a condition that fixes one side of the output."""
+        dimension, _, extent = values
+        self.check_minimum_extent(key, (dimension, extent))
+
     def check_buffer_dimension(self, key: _StageKey, values: tuple[Argument, ...]) -> None:
         """Check a dimension of the buffer that an output is written to."""
         (dimension,) = values
@@ -198,7 +203,7 @@ class _Checker:
             _require(isinstance(fused, kind), "fusing makes an RVar where one of the two is one, a Var otherwise")
             _require(inner != outer, "a loop cannot be fused with itself")
             self.loops[key] = tuple(fused if loop == inner else loop for loop in loops if loop != outer)
-        elif directive.call is Call.SPECIALIZE:
+        elif directive.call.makes_branch:
             count = sum(1 for other in self.loops if other[:2] == key[:2] and other[2][:-1] == key[2] and other[2])
             child = (key[0], key[1], (*key[2], count))
             self.loops[child] = loops
@@ -269,6 +274,7 @@ _TYPES: dict[Kind, type | tuple[type, ...]] = {
     Kind.TAIL: Tail,
     Kind.MEMORY: str,
     Kind.MINIMUM_EXTENT: int,
+    Kind.EXACT_SIDE: int,
     Kind.PRESERVED: (Var, RVar),
 }
 
@@ -286,5 +292,6 @@ _CHECKS: dict[Kind, Callable[[_Checker, _StageKey, tuple[Argument, ...]], None]]
     Kind.TAIL: _nothing,
     Kind.MEMORY: _check_memory,
     Kind.MINIMUM_EXTENT: _Checker.check_minimum_extent,
+    Kind.EXACT_SIDE: _Checker.check_exact_side,
     Kind.PRESERVED: _Checker.check_preserved,
 }

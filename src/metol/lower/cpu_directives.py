@@ -11,7 +11,7 @@ from math import prod
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
-from metol.lower.tails import TailRule
+from metol.lower.tails import OutputSize, TailRule
 from metol.pipeline import PipelineDag
 
 __all__ = ["cpu_directives"]
@@ -49,8 +49,13 @@ def cpu_directives(
         if options.fixed_sizes and func.is_output:
             directives += _fixed_bounds(schedule.func, func)
         for stage in func.stages:
-            if not dag.stages[stage].is_undef and not dag.stages[stage].is_extern:
-                directives += nests[stage].directives(tails)
+            if dag.stages[stage].is_undef or dag.stages[stage].is_extern:
+                continue
+            if options.fixed_sizes:
+                directives += nests[stage].version(tails, OutputSize.ESTIMATED)
+            else:
+                has_estimated = options.specialize_estimate and tails.hosts_others(dag.stages[stage])
+                directives += nests[stage].versions(tails, func.estimate if has_estimated else ())
     return tuple(directives)
 
 
@@ -185,14 +190,25 @@ class _StageLoops:
             return self.fused
         return self._at_level(level)[-1].loop
 
-    def directives(self, tails: TailRule) -> list[Directive]:
-        """Splits, fusion of the parallel loops, order, and what runs in parallel, in vectors, unrolled."""
+    def versions(self, tails: TailRule, estimate: Sequence[_core.Interval]) -> list[Directive]:
+        """All versions of the Stage: one, or of an output those for large sizes before a plain one for any.
+
+        Args:
+            tails: Chooses the tails of splits.
+            estimate: The estimated region of the Func, where it is to have a version of its own.
+        """
         factors = self._first_factors()
         if not factors or not tails.has_two_versions(self.stage):
-            return self._version(tails)
-        condition = tuple(number for pair in factors for number in pair)
-        specialize = Directive(self.stage.func, self.stage.index, Call.SPECIALIZE, condition)
-        return [specialize, *self._version(tails, branch=(0,)), *self._version(tails, is_plain=True)]
+            return self.version(tails)
+        conditions = {OutputSize.TILE: (Call.SPECIALIZE, tuple(n for pair in factors for n in pair))}
+        if estimate:
+            sides = tuple(n for d, side in enumerate(estimate) for n in (d, side.min, side.extent))
+            conditions = {OutputSize.ESTIMATED: (Call.SPECIALIZE_SIZE, sides), **conditions}
+        made: list[Directive] = []
+        for number, (size, (call, args)) in enumerate(conditions.items()):
+            made.append(Directive(self.stage.func, self.stage.index, call, args))
+            made += self.version(tails, size, branch=(number,))
+        return made + self.version(tails, is_plain=True)
 
     def _first_factors(self) -> list[tuple[int, int]]:
         """Dimension and factor of the first split of each pure loop that is split."""
@@ -202,9 +218,19 @@ class _StageLoops:
                 factors.append((dim.pure_dim, prod(piece.trips for piece in pieces[1:])))
         return factors
 
-    def _version(self, tails: TailRule, *, branch: tuple[int, ...] = (), is_plain: bool = False) -> list[Directive]:
-        """The directives of the Stage, or of one of its specializations; a plain version unrolls nothing."""
-        calls = self._splits(tails, is_large=bool(branch))
+    def version(
+        self,
+        tails: TailRule,
+        size: OutputSize = OutputSize.ANY,
+        *,
+        branch: tuple[int, ...] = (),
+        is_plain: bool = False,
+    ) -> list[Directive]:
+        """Splits, fusion of the parallel loops, order, and what runs in parallel, in vectors, unrolled.
+
+        Of the Stage, or of one of its specializations; a plain version unrolls nothing.
+        """
+        calls = self._splits(tails, size)
         # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes.
         is_guarded = any(_GUARDS.intersection(args) for _, args in calls)
         is_scalar = is_guarded and not tails.stores_densely(self.stage)
@@ -233,7 +259,7 @@ class _StageLoops:
             calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
 
-    def _splits(self, tails: TailRule, *, is_large: bool) -> list[tuple[Call, tuple[Argument, ...]]]:
+    def _splits(self, tails: TailRule, size: OutputSize) -> list[tuple[Call, tuple[Argument, ...]]]:
         if tails.splits_inside_out(self.stage):
             return self._splits_inside_out()
         calls: list[tuple[Call, tuple[Argument, ...]]] = []
@@ -248,7 +274,7 @@ class _StageLoops:
                 if number == 0:
                     is_tile = pieces[1].level == self.tile_level
                     tail = tails.first_split(
-                        self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, is_large=is_large
+                        self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, size=size
                     )
                 calls.append((Call.SPLIT, (rest, pieces[number].loop, inner, factor, tail)))
                 rest = inner

@@ -93,6 +93,7 @@ class Call(str, enum.Enum):
     STORE_IN = "store_in"
     ALIGN_STORAGE = "align_storage"
     SPECIALIZE = "specialize"
+    SPECIALIZE_SIZE = "specialize size"
     PREFETCH = "prefetch"
     SET_BOUNDS = "set_bounds"
     RFACTOR = "rfactor"
@@ -101,6 +102,16 @@ class Call(str, enum.Enum):
     GPU_BLOCKS = "gpu_blocks"
     GPU_THREADS = "gpu_threads"
     GPU_SINGLE_THREAD = "gpu_single_thread"
+
+    @property
+    def method(self) -> str:
+        """The name in Halide, where two calls are one method with conditions of two kinds."""
+        return "specialize" if self is Call.SPECIALIZE_SIZE else self.value
+
+    @property
+    def makes_branch(self) -> bool:
+        """Whether the call makes a version of the Stage, with directives of its own."""
+        return self in (Call.SPECIALIZE, Call.SPECIALIZE_SIZE)
 
 
 class Kind(enum.Enum):
@@ -119,12 +130,13 @@ class Kind(enum.Enum):
     TAIL = enum.auto()  # a Tail
     MEMORY = enum.auto()  # one of MEMORY_TYPES
     MINIMUM_EXTENT = enum.auto()  # two integers: dimension d of the output is at least n long; several are and-ed
+    EXACT_SIDE = enum.auto()  # three: dimension d of the output starts at m and is n long; several are and-ed
     PRESERVED = enum.auto()  # two loops: the RVar that rfactor keeps, and the new Var that walks it
 
     @property
     def width(self) -> int:
         """How many values of `Directive.args` one argument of this kind takes."""
-        return 2 if self in (Kind.MINIMUM_EXTENT, Kind.PRESERVED) else 1
+        return {Kind.MINIMUM_EXTENT: 2, Kind.PRESERVED: 2, Kind.EXACT_SIDE: 3}.get(self, 1)
 
 
 class Owner(enum.Enum):
@@ -177,6 +189,7 @@ SIGNATURES: dict[Call, Signature] = {
     Call.STORE_IN: Signature(Owner.FUNC, (Kind.MEMORY,)),
     Call.ALIGN_STORAGE: Signature(Owner.FUNC, (Kind.DIMENSION, Kind.FACTOR)),
     Call.SPECIALIZE: Signature(Owner.STAGE, repeated=Kind.MINIMUM_EXTENT),
+    Call.SPECIALIZE_SIZE: Signature(Owner.STAGE, repeated=Kind.EXACT_SIDE),
     Call.PREFETCH: Signature(Owner.STAGE, (Kind.FUNC, Kind.LOOP, Kind.LOOP, Kind.FACTOR)),
     Call.SET_BOUNDS: Signature(Owner.FUNC, (Kind.BUFFER_DIMENSION, Kind.INTEGER, Kind.FACTOR)),
     Call.RFACTOR: Signature(Owner.UPDATE, (Kind.NEW_FUNC,), repeated=Kind.PRESERVED),
@@ -224,7 +237,7 @@ def _show(value: Argument) -> str:
 
 
 def arguments(directive: Directive) -> Iterator[tuple[Kind, tuple[Argument, ...]]]:
-    """Yield each argument of a valid directive as its kind and the one or two values that it takes."""
+    """Yield each argument of a valid directive as its kind and the one to three values that it takes."""
     kinds = SIGNATURES[directive.call].kinds(len(directive.args))
     assert kinds is not None, directive
     position = 0

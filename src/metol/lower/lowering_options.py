@@ -14,6 +14,9 @@ class LoweringOptions:
     """Outputs have the estimated size: they need no guards, and Halide refuses others at run time."""
     may_alias: bool = False
     """An output may be the same memory as an input: no point of an output is computed twice then."""
+    specialize_estimate: bool = True
+    """An output with Funcs inside gets a version for the estimated size alone, beside the others. Their sizes are then
+    constant (measured: 1 to 15 % of the time; nothing without Funcs inside)."""
     kept: Set[int] = frozenset()
     """Funcs that somebody else schedules; they get no directives."""
 

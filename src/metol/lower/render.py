@@ -40,6 +40,9 @@ class Backend(Protocol[T]):
     def minimum_extents(self, func: int, extents: tuple[tuple[int, int], ...]) -> T:
         """Return the condition that the output has at least these (dimension, extent)."""
 
+    def exact_sides(self, func: int, sides: tuple[tuple[int, int, int], ...]) -> T:
+        """Return the condition that the output has exactly these (dimension, min, extent)."""
+
     def preserved(self, pairs: tuple[tuple[T, T], ...]) -> T:
         """Return the list of RVars that rfactor keeps, each with its Var."""
 
@@ -48,6 +51,7 @@ def render_arguments(directive: Directive, backend: Backend[T]) -> list[T]:
     """Return what Halide's method takes for this directive."""
     rendered: list[T] = []
     extents: list[tuple[int, int]] = []
+    sides: list[tuple[int, int, int]] = []
     pairs: list[tuple[T, T]] = []
     func, stage = directive.func, directive.stage
     for kind, values in arguments(directive):
@@ -70,6 +74,8 @@ def render_arguments(directive: Directive, backend: Backend[T]) -> list[T]:
                 rendered.append(backend.memory(name))
             case Kind.MINIMUM_EXTENT, (int(dimension), int(extent)):
                 extents.append((dimension, extent))
+            case Kind.EXACT_SIDE, (int(dimension), int(low), int(extent)):
+                sides.append((dimension, low, extent))
             case Kind.PRESERVED, (RVar() as rvar, Var() as var):
                 pairs.append((backend.loop(func, stage, rvar), backend.loop(func, stage, var)))
             case _:
@@ -77,6 +83,8 @@ def render_arguments(directive: Directive, backend: Backend[T]) -> list[T]:
                 assert kind in (Kind.NEW_FUNC, Kind.BUFFER_DIMENSION), (kind, values)
     if extents:
         rendered.append(backend.minimum_extents(func, tuple(extents)))
+    if sides:
+        rendered.append(backend.exact_sides(func, tuple(sides)))
     if pairs:
         rendered.append(backend.preserved(tuple(pairs)))
     return rendered

@@ -171,7 +171,7 @@ class _Source:
         loops: dict[tuple[int, int, Loop], None] = {}
         for directive in self._directives:
             for kind, values in arguments(directive):
-                if kind is Kind.MINIMUM_EXTENT:
+                if kind in (Kind.MINIMUM_EXTENT, Kind.EXACT_SIDE):
                     mentioned.add(condition_output(self._refs, directive.func))
                 for value in values:
                     if kind is Kind.FUNC and isinstance(value, int):
@@ -242,12 +242,12 @@ class _Source:
             if chain is None or chain.target != target or chain.result_kind:
                 chain = Chain(target)
                 self._block.chains.append(chain)
-            ends_chain = directive.call in (Call.SPECIALIZE, Call.RFACTOR)
+            ends_chain = directive.call.makes_branch or directive.call is Call.RFACTOR
             if ends_chain and chain.calls:
                 chain = Chain(target)
                 self._block.chains.append(chain)
-            chain.calls.append(f"{directive.call.value}({', '.join(render_arguments(directive, self))})")
-            if directive.call is Call.SPECIALIZE:
+            chain.calls.append(f"{directive.call.method}({', '.join(render_arguments(directive, self))})")
+            if directive.call.makes_branch:
                 branch = (*directive.branch, made[key])
                 made[key] += 1
                 chain.result_kind = "Stage"
@@ -306,6 +306,16 @@ class _Source:
     def minimum_extents(self, func: int, extents: tuple[tuple[int, int], ...]) -> str:
         buffer = self._buffer(condition_output(self._refs, func))
         return self._language.all_of([f"{buffer}.dim({d}).extent() >= {extent}" for d, extent in extents])
+
+    def exact_sides(self, func: int, sides: tuple[tuple[int, int, int], ...]) -> str:
+        buffer = self._buffer(condition_output(self._refs, func))
+        return self._language.all_of(
+            [
+                part
+                for d, low, extent in sides
+                for part in (f"{buffer}.dim({d}).min() == {low}", f"{buffer}.dim({d}).extent() == {extent}")
+            ]
+        )
 
     def preserved(self, pairs: tuple[tuple[str, str], ...]) -> str:
         return ", ".join(pairs[0]) if len(pairs) == 1 else self._language.pairs(list(pairs))

@@ -4,6 +4,7 @@ Only the first split of a loop can leave a remainder; the factors of those insid
 everything computed inside has a size that is known at run time only; where it is not, loops have constant extents.
 """
 
+import enum
 from collections.abc import Sequence
 
 from metol import _core
@@ -11,10 +12,18 @@ from metol.lower.directive import Tail
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.pipeline import PipelineDag
 
-__all__ = ["TailRule"]
+__all__ = ["OutputSize", "TailRule"]
 
 # (min, max) of a loop that may turn anywhere; bounds stay far from overflowing.
 _ANYWHERE = (-(1 << 24), 1 << 24)
+
+
+class OutputSize(enum.Enum):
+    """Which sizes of the output a version of its code is for."""
+
+    ANY = enum.auto()
+    TILE = enum.auto()  # at least a tile
+    ESTIMATED = enum.auto()
 
 
 class TailRule:
@@ -25,14 +34,13 @@ class TailRule:
     more than is asked of them, unless they, or what is computed inside their loops, read an input whose size the user
     fixes, or use a computed value as an index. What is shifted inwards is computed twice, which is wrong where the
     output has overwritten the input that it is computed from: where they may alias, outputs are guarded at every
-    size. Where the size of outputs is fixed, a tail that is right at that size is enough for them.
+    size. Code for the estimated size alone needs no more than a tail that is right there.
     """
 
     def __init__(
         self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], options: LoweringOptions = NO_PROMISES
     ) -> None:
         self.dag = dag
-        self.fixed_sizes = options.fixed_sizes
         self.may_alias = options.may_alias
         self.kept = options.kept
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
@@ -66,10 +74,14 @@ class TailRule:
         func = self.dag.funcs[stage.func]
         is_consumed = stage.func in self.consumed_outputs
         is_shiftable = not self.may_alias and not is_consumed and not self._indexes_by_value(stage)
-        return func.is_output and not self.fixed_sizes and len(func.stages) == 1 and is_shiftable
+        return func.is_output and len(func.stages) == 1 and is_shiftable
+
+    def hosts_others(self, stage: _core.Stage) -> bool:
+        """Is another Func computed inside this one?"""
+        return stage.func in self.hosts.values()
 
     def first_split(
-        self, stage: _core.Stage, loop: int, factor: int, *, is_tile: bool, is_only: bool, is_large: bool
+        self, stage: _core.Stage, loop: int, factor: int, *, is_tile: bool, is_only: bool, size: OutputSize
     ) -> Tail:
         """The tail of the split that can leave a remainder.
 
@@ -79,12 +91,12 @@ class TailRule:
             factor: What the loop is split by.
             is_tile: The inner part is the innermost tile: rounding up costs part of a vector, not part of a task.
             is_only: The inner part is not split again; Halide refuses to split what predicated loads came from.
-            is_large: This is the version of an output for sizes of at least a tile.
+            size: Which sizes of the output this version is for.
         """
         func = self.dag.funcs[stage.func]
-        if is_large:
+        if size is OutputSize.TILE:
             return Tail.SHIFT_INWARDS
-        if self.fixed_sizes and func.is_output and not stage.loops[loop].is_reduction:
+        if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_reduction:
             return self._fixed_split(stage, func.estimate[stage.loops[loop].pure_dim].extent, factor)
         is_sliding = stage.loops[loop].pure_dim == self.slide_dims.get(stage.func, -1)
         is_guarded = (
@@ -106,7 +118,7 @@ class TailRule:
         """The tail of the first split of an output's loop whose extent is known."""
         if extent % factor == 0:
             return Tail.ROUND_UP
-        can_shift = extent >= factor and stage.index == 0 and not self._indexes_by_value(stage)
+        can_shift = extent >= factor and stage.index == 0 and not self.may_alias and not self._indexes_by_value(stage)
         return Tail.SHIFT_INWARDS if can_shift else Tail.GUARD_WITH_IF
 
     def inner_split(self, stage: _core.Stage) -> Tail:

@@ -285,7 +285,8 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
     }
     const Stage& stage = index.stage(decision.stage);
     const bool is_root = schedule.placement == Placement::Root;
-    if (decision.kind == DecisionKind::Parallel && !can_be_parallel(index, child, schedule)) {
+    const bool is_fused_below_root = !is_root && loops_that_turn(decision.trips) > 1;
+    if (decision.kind == DecisionKind::Parallel && (is_fused_below_root || !can_be_parallel(index, child, schedule))) {
         return Pruned::InvalidDecision;
     }
     Regions regions(index, child);

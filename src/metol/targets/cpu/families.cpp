@@ -262,11 +262,13 @@ std::vector<DecisionFamily> parallel_families(const CpuParameters& machine, cons
     DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
     std::vector<int32_t> trips(stage.loops.size(), 1);
     // Outermost loops first, three at most. The vector loop is among them though others could occupy the machine: what
-    // is computed in a task may need all of the others (a scan along the columns of a strip).
+    // is computed in a task may need all of the others (a scan along the columns of a strip). Below root one alone:
+    // Halide loses the bounds of what it reads behind the divisions of a fused loop, and asks inputs for too much.
+    const int most = nest[step.func].placement == Placement::Root ? 3 : 1;
     int taken = 0;
     for (int loop : index.nest_order(step.stage, tiling.vector_loop)) {
         const auto i = static_cast<size_t>(loop);
-        if (stage.loops[i].is_reduction || taken >= 3) {
+        if (stage.loops[i].is_reduction || taken >= most) {
             break;
         }
         const int32_t count = divide_up(loops[loop].extent(), tiling.tile[i]);
