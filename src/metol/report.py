@@ -150,7 +150,7 @@ def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
             line += [_ratio(rates[other], first.candidates_per_second, row.candidates_per_second)]
             line += [_ratio(times[other], row.seconds, first.seconds)]
         lines.append(tuple(line))
-    columns = [(f"{s}: candidates/s", "seconds", "peak MiB") for s in schedulers]
+    columns: list[tuple[str, ...]] = [(f"{s}: candidates/s", "seconds", "peak MiB") for s in schedulers]
     columns += [(f"rate vs {other}", f"time vs {other}") for other in others]
     means = [_mean(ratios) for other in others for ratios in (rates[other], times[other])]
     summary = (("geometric mean (apps)", *[""] * (3 * len(schedulers)), *means),) if others else ()
