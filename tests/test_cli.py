@@ -309,3 +309,17 @@ def interrupt(folder: Path, *, again: bool) -> subprocess.CompletedProcess[str]:
     (folder / "pipelines.py").write_text(PIPELINES)
     command = [sys.executable, "-c", INTERRUPTED.format(again=again)]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+
+
+def test_bench_of_searches_prints_and_writes_their_table(tmp_path: Path) -> None:
+    (tmp_path / "pipelines.py").write_text(PIPELINES)
+    done = metol(
+        *("bench", "pipelines.py:ramp", "--search-speed", "--schedulers", "metol:beam_width=2", "--threads", "1"),
+        *("--json", "speed.json", "--markdown", "speed.md"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "candidates/s" in done.stdout
+    (row,) = json.loads((tmp_path / "speed.json").read_text())["rows"]
+    assert row["candidates"] > 0
+    assert "| pipelines.py:ramp |" in (tmp_path / "speed.md").read_text()

@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <mutex>
-#include <unordered_map>
 
 #include "schedule/hashing.hpp"
 #include "schedule/structural_hash.hpp"
@@ -47,10 +46,34 @@ uint64_t hash_schedule(const FuncSchedule& schedule) {
 
 }  // namespace
 
+// Open addressing: a search interns several schedules for each candidate, nearly all of them known.
 struct Pool::Shard {
+    static constexpr size_t kFirstSlots = 64;
+    struct Slot {
+        uint64_t hash = 0;
+        const FuncSchedule* schedule = nullptr;
+    };
+
     mutable std::mutex mutex;
     std::deque<FuncSchedule> values;  // a deque never moves its elements
-    std::unordered_multimap<uint64_t, const FuncSchedule*> by_hash;
+    std::vector<Slot> slots = std::vector<Slot>(kFirstSlots);
+
+    // Where `schedule` is, or where it belongs.
+    Slot& slot(const FuncSchedule& schedule) {
+        // The low bits chose the shard.
+        size_t i = (schedule.hash / kShards) & (slots.size() - 1);
+        while (slots[i].schedule != nullptr && !(slots[i].hash == schedule.hash && *slots[i].schedule == schedule)) {
+            i = (i + 1) & (slots.size() - 1);
+        }
+        return slots[i];
+    }
+
+    void grow() {
+        slots.assign(2 * slots.size(), {});
+        for (const FuncSchedule& schedule : values) {
+            slot(schedule) = {schedule.hash, &schedule};
+        }
+    }
 };
 
 Pool::Pool() : shards_(std::make_unique<std::array<Shard, kShards>>()) {}
@@ -62,16 +85,17 @@ const FuncSchedule* Pool::intern(FuncSchedule schedule) {
     coarse_hashes(schedule, schedule.coarse_hashes);
     Shard& shard = (*shards_)[schedule.hash % kShards];
     const std::lock_guard lock(shard.mutex);
-    const auto [first, last] = shard.by_hash.equal_range(schedule.hash);
-    for (auto it = first; it != last; ++it) {
-        if (*it->second == schedule) {
-            return it->second;
-        }
+    Shard::Slot* slot = &shard.slot(schedule);
+    if (slot->schedule != nullptr) {
+        return slot->schedule;
     }
-    const uint64_t hash = schedule.hash;
+    if (2 * (shard.values.size() + 1) > shard.slots.size()) {
+        shard.grow();
+        slot = &shard.slot(schedule);
+    }
     shard.values.push_back(std::move(schedule));
-    shard.by_hash.emplace(hash, &shard.values.back());
-    return &shard.values.back();
+    *slot = {shard.values.back().hash, &shard.values.back()};
+    return slot->schedule;
 }
 
 size_t Pool::size() const {

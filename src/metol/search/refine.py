@@ -51,14 +51,17 @@ class Refined:
 
     def _descend(self, space: _core.Space, model: _core.CostModel, best: SearchResult, budget: Budget) -> SearchResult:
         """Change one decision at a time, as long as that helps."""
+        unchanged = 0
         for _ in range(self.rounds):
-            before = best.cost_seconds
             for position in range(space.decision_count):
                 if budget.is_spent():
                     return replace(best, is_complete=False)
-                best = _improve(space, model, best, position)
-            if best.cost_seconds > before * (1 - _LEAST_GAIN):
-                break
+                found = _improve(space, model, best, position)
+                unchanged = 0 if found.cost_seconds < best.cost_seconds else unchanged + 1
+                best = found
+                # Every decision has been looked at since the last change: looking again finds the same.
+                if unchanged == space.decision_count:
+                    return best
         return best
 
 

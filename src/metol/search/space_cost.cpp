@@ -1,0 +1,176 @@
+// What loop nests look like and what they cost: rows from the target, remembered where nothing they depend on changed.
+#include <algorithm>
+
+#include "schedule/hashing.hpp"
+#include "search/space_shared.hpp"
+
+namespace metol {
+
+double Space::cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const {
+    const size_t count = target_->term_columns().size();
+    thread_local std::vector<double> terms;
+    thread_local std::vector<double> coefficients;
+    terms.resize(count);
+    coefficients.resize(count);
+    target_->terms(row, terms);
+    if (model.coefficients.empty()) {
+        target_->analytical_coefficients(stage, row, coefficients);
+    } else {
+        const auto first =
+            model.coefficients.begin() + static_cast<std::ptrdiff_t>(stage) * static_cast<std::ptrdiff_t>(count);
+        std::copy_n(first, count, coefficients.begin());
+    }
+    double seconds = 0;
+    for (size_t t = 0; t < count; t++) {
+        seconds += coefficients[t] * terms[t];
+    }
+    return seconds;
+}
+
+GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
+                            GroupMemo& memo) const {
+    const std::vector<int32_t> members = groups.members(*index_, group);
+    const uint64_t context = groups.context_of(nest, members);
+    std::vector<int32_t> stages;
+    std::vector<GroupCost> costs;
+    std::vector<int32_t> missing;
+    std::vector<size_t> positions;  // of what is missing
+    for (int32_t func : members) {
+        for (int32_t stage : index_->func(func).stages) {
+            costs.emplace_back();
+            if (!memo.find(groups.row_key(*index_, nest, stage, context), costs.back())) {
+                missing.push_back(stage);
+                positions.push_back(stages.size());
+            }
+            stages.push_back(stage);
+        }
+    }
+    std::vector<StageRow> rows(missing.size());
+    target_->featurize(*index_, nest, members, missing, rows);
+    for (size_t i = 0; i < missing.size(); i++) {
+        const uint64_t key = groups.row_key(*index_, nest, missing[i], context);
+        std::vector<const InlinedRow*> inlined;
+        for (StageRow::Inlined& part : rows[i].inlined) {
+            inlined.push_back(
+                memo.keep({part.stage, combine(key, static_cast<uint64_t>(part.stage)), std::move(part.row)}));
+        }
+        costs[positions[i]] = memo.store(key, cost_row(missing[i], rows[i].row, model), std::move(inlined));
+    }
+    double seconds = 0;
+    std::vector<const InlinedRow*> inlined;
+    for (const GroupCost& cost : costs) {
+        seconds += cost.seconds;
+        if (cost.inlined != nullptr) {
+            inlined.insert(inlined.end(), cost.inlined->begin(), cost.inlined->end());
+        }
+    }
+    return memo.store(groups.key(group), seconds, std::move(inlined));
+}
+
+double Space::cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model,
+                           GroupMemo& memo) const {
+    uint64_t key = parts.size();
+    for (const InlinedRow* part : parts) {
+        key = combine(key, part->key);
+    }
+    GroupCost known;
+    if (memo.find(key, known)) {
+        return known.seconds;
+    }
+    std::vector<float> row = parts.front()->row;
+    for (const InlinedRow* part : parts.subspan(1)) {
+        target_->add_inlined(part->row, row);
+    }
+    return memo.store(key, cost_row(parts.front()->stage, row, model), {}).seconds;
+}
+
+double Space::cost_one(const LoopNest& nest, const CostModelWeights& model) {
+    thread_local Groups groups;
+    thread_local std::vector<const InlinedRow*> inlined;
+    GroupMemo& memo = shared_->memo(model.id);
+    groups.find(*index_, nest);
+    inlined.clear();
+    double total = 0;
+    for (size_t group = 0; group < groups.count(); group++) {
+        GroupCost cost;
+        if (!memo.find(groups.key(group), cost)) {
+            cost = cost_group(nest, groups, group, model, memo);
+        }
+        total += cost.seconds;
+        if (cost.inlined != nullptr) {
+            inlined.insert(inlined.end(), cost.inlined->begin(), cost.inlined->end());
+        }
+    }
+    std::sort(inlined.begin(), inlined.end(), [](const InlinedRow* a, const InlinedRow* b) {
+        return a->stage != b->stage ? a->stage < b->stage : a->key < b->key;
+    });
+    const std::span<const InlinedRow* const> parts(inlined);
+    for (size_t begin = 0; begin < parts.size();) {
+        size_t end = begin + 1;
+        while (end < parts.size() && parts[end]->stage == parts[begin]->stage) {
+            end++;
+        }
+        total += cost_inlined(parts.subspan(begin, end - begin), model, memo);
+        begin = end;
+    }
+    return total;
+}
+
+std::vector<double> Space::cost(std::span<const State> states, const CostModelWeights& model) {
+    std::vector<double> costs(states.size());
+    shared_->workers.run(states.size(), [&](size_t i) { costs[i] = cost_one(*states[i], model); });
+    return costs;
+}
+
+std::vector<double> Space::stage_costs(const State& state, const CostModelWeights& model) {
+    const std::vector<float> rows = featurize({&state, 1});
+    const size_t columns = target_->feature_columns().size();
+    std::vector<double> costs(static_cast<size_t>(index_->stage_count()), 0.0);
+    for (size_t stage = 0; stage < costs.size(); stage++) {
+        const std::span<const float> row(rows.data() + stage * columns, columns);
+        if (std::any_of(row.begin(), row.end(), [](float value) { return value != 0; })) {
+            costs[stage] = cost_row(static_cast<int>(stage), row, model);
+        }
+    }
+    return costs;
+}
+
+std::vector<double> Space::func_seconds(const State& state, const CostModelWeights& model) {
+    std::vector<double> seconds(static_cast<size_t>(index_->func_count()), 0.0);
+    const std::vector<double> stages = stage_costs(state, model);
+    for (size_t stage = 0; stage < stages.size(); stage++) {
+        seconds[static_cast<size_t>(index_->stage(static_cast<int>(stage)).func)] += stages[stage];
+    }
+    return seconds;
+}
+
+std::vector<float> Space::featurize(std::span<const State> states) {
+    const size_t columns = target_->feature_columns().size();
+    const size_t size = static_cast<size_t>(index_->stage_count()) * columns;
+    std::vector<float> features(states.size() * size, 0.0F);
+    shared_->workers.run(states.size(), [&](size_t i) {
+        const std::span<float> all(features.data() + i * size, size);
+        const auto row_of = [&](int32_t stage) { return all.subspan(static_cast<size_t>(stage) * columns, columns); };
+        Groups groups;
+        groups.find(*index_, *states[i]);
+        for (size_t group = 0; group < groups.count(); group++) {
+            const std::vector<int32_t> members = groups.members(*index_, group);
+            std::vector<int32_t> stages;
+            for (int32_t func : members) {
+                stages.insert(stages.end(), index_->func(func).stages.begin(), index_->func(func).stages.end());
+            }
+            std::vector<StageRow> rows(stages.size());
+            target_->featurize(*index_, *states[i], members, stages, rows);
+            for (size_t s = 0; s < stages.size(); s++) {
+                std::copy(rows[s].row.begin(), rows[s].row.end(), row_of(stages[s]).begin());
+                for (const StageRow::Inlined& part : rows[s].inlined) {
+                    target_->add_inlined(part.row, row_of(part.stage));
+                }
+            }
+        }
+        target_->patch_whole_program(*index_, *states[i], all);
+    });
+    return features;
+}
+
+}  // namespace metol
