@@ -8,7 +8,8 @@ from metol import _core
 from metol.lower import Call
 from metol.pipeline import extract
 
-STORAGE_DECISION = 6
+STORAGE_DECISION = 7
+STORAGE_FIELD = 10  # of a decision as integers
 STORAGE = {"STACK": _core.Storage.STACK, "HOISTED": _core.Storage.HOISTED}
 
 
@@ -42,13 +43,19 @@ def test_moved_storage_keeps_the_result(build, kind: str) -> None:
         runs.check(schedule)
 
 
+def unmoved(decision: tuple[int, ...]) -> tuple[int, ...]:
+    """The same decision, with the storage where it would be without one about it."""
+    if decision[0] != STORAGE_DECISION:
+        return decision
+    return (*decision[:STORAGE_FIELD], 0, *decision[STORAGE_FIELD + 1 :])
+
+
 @pytest.mark.parametrize(("build", "kind"), [(chain, "STACK"), (big_tiles, "HOISTED")])
 def test_moved_storage_saves_calls_of_malloc(build, kind: str) -> None:
     _, space = cpu_space(build)
     column = list(space.feature_table()).index("heap_allocations")
     for leaf in with_storage(space, STORAGE[kind], 4):
-        plain_path = [(*d[:9], 0, *d[10:]) if d[0] == STORAGE_DECISION else d for d in space.path(leaf)]
-        plain = space.replay(plain_path)
+        plain = space.replay([unmoved(decision) for decision in space.path(leaf)])
         counts = [float(space.featurize(state)[0][:, column].sum()) for state in (plain, leaf)]
         assert counts[1] < counts[0]
         assert space.cost(leaf, _core.CostModel())[0] < space.cost(plain, _core.CostModel())[0]

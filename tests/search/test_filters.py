@@ -113,7 +113,7 @@ def test_freezing_leaves_log2_of_the_funcs_free() -> None:
 def test_a_frozen_decision_that_is_illegal_here_leaves_the_func_free() -> None:
     space = space_of("pyramid")
     output = space.decision_funcs[0]
-    inline = (1, output, -1, -1, 0, 0, -1, 1, 0, *[0] * 12)
+    inline = (1, output, -1, -1, 0, 0, -1, 1, 0, 0, *[0] * 12)
     options = space.options
     options.freeze(output, [inline])
     children, _ = space.restrict(options).expand(space.root())

@@ -87,7 +87,10 @@ def _stage_directives(dag: PipelineDag, stage: _core.Stage, vector_bytes: int) -
     extents = {loop.pure_dim: func.root_region[loop.pure_dim].extent for loop in stage.loops if not loop.is_reduction}
     names = {loop.pure_dim: loop.name for loop in stage.loops if not loop.is_reduction}
     lanes = max(2, vector_bytes // max(1, stage.widest_bytes))
-    can_vectorize = not (stage.is_undef or stage.is_extern or stage.has_data_dependent_write)
+    # Vectors of a pipeline's own output are read as if they were aligned, which a caller's memory need not be.
+    is_read = func.is_output and stage.index > 0
+    reads_output = is_read or any(dag.funcs[edge.producer].is_output for edge in stage.edges)
+    can_vectorize = not (stage.is_undef or stage.is_extern or stage.has_data_dependent_write or reads_output)
     if can_vectorize and extents.get(0, 0) >= lanes:
         outer, inner = (Var(f"{names[0]}_{suffix}_s{stage.index}") for suffix in "oi")
         calls.append((Call.SPLIT, (Var(names[0]), outer, inner, lanes, Tail.GUARD_WITH_IF)))

@@ -105,10 +105,11 @@ class TailRule:
         if is_guarded:
             return Tail.GUARD_WITH_IF
         if self._reads_input(stage):
-            # Halide 21 compiles predicated loads of stride 2 to code that reads other elements, and rounds up the
-            # regions of what is computed inside a loop whose loads are predicated.
+            # Halide 21 compiles predicated loads of stride 2 to code that reads other elements, rounds up the regions
+            # of what is computed inside a loop whose loads are predicated, and in vectors keeps one predicate alone.
             is_alone = stage.func not in self.encloses_reader
-            can_predicate = is_only and is_tile and is_alone and self.reads_densely(stage)
+            is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
+            can_predicate = is_only and is_tile and is_alone and is_vector and self.reads_densely(stage)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
         if stage.func in self.encloses_reader or is_sliding:
             return Tail.GUARD_WITH_IF

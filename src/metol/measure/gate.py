@@ -57,10 +57,13 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
 
     Returns:
         The estimated size; one point; and one less and one more than the smallest and the largest factor that any loop
-        over that dimension is split by, which are the vector and the tile. Nothing where no sizes are known.
+        over that dimension is split by, which are the vector and the tile. Nothing where no sizes are known, and the
+        estimated size alone where the schedule is for no other.
     """
     if not sizes.outputs:
         return ()
+    if schedule.has_fixed_sizes:
+        return (sizes.outputs,)
     factors = _factors(schedule)
     probes = [sizes.outputs, tuple(tuple((low, 1) for low, _ in region) for region in sizes.outputs)]
     for choose, step in product((min, max), (-1, 1)):
@@ -127,28 +130,39 @@ class Gate:
         names = list(lowered.required({}, {}))
         outputs = _output_places(funcs, names)
         for probe in probes:
-            exact = self._exact_regions(reference, {name: probe[place] for name, place in outputs.items()}, names)
-            for name, sides in lowered.required(exact, self._sizes.scalars).items():
-                for d, (side, (low, extent)) in enumerate(zip(sides, exact.get(name, ()), strict=False)):
+            given = self._given_regions(reference, {name: probe[place] for name, place in outputs.items()}, names)
+            # An algorithm may need more than it is given, whatever its schedule: where a read depends on a size.
+            needs = self._needs(reference, given)
+            limits = {name: _hull(region, needs.get(name, region)) for name, region in given.items()}
+            for name, sides in lowered.required(given, self._sizes.scalars).items():
+                for d, (side, (low, extent)) in enumerate(zip(sides, limits.get(name, ()), strict=False)):
                     if side is None or side.min < low or side.max >= low + extent:
                         return _explain(name, d, side, (low, extent), probe)
         return ""
 
-    def _exact_regions(
+    def _given_regions(
         self, reference: LoweredPipeline, outputs: dict[str, Region], names: list[str]
     ) -> dict[str, Region]:
-        """The outputs, and inputs of exactly the size that the reference needs for them.
+        """The outputs, as large as their constraints want them, and inputs of exactly the size that they need.
 
-        Whatever clamps its reads to the size of an input then stays inside. Inputs whose needs only a run can tell are
-        left out.
+        Whatever clamps its reads to the size of an input then stays inside. An input that is read in another way by its
+        size (a reduction over all of it) has its estimated size whatever the outputs', and one whose needs only a run
+        can tell is left out.
         """
         estimated = {name: self._input_region(name) for name in names if name not in outputs}
-        regions = outputs | {name: region for name, region in estimated.items() if region is not None}
-        exact = dict(outputs)
-        for name, sides in reference.required(regions, self._sizes.scalars).items():
-            if name not in outputs and all(side is not None for side in sides):
-                exact[name] = tuple((side.min, side.extent) for side in sides if side is not None)
-        return exact
+        known = {name: region for name, region in estimated.items() if region is not None}
+        exact = self._needs(reference, outputs | known)
+        again = self._needs(reference, exact)
+        sized = {name: known[name] for name, region in exact.items() if name in known and again.get(name) != region}
+        return self._needs(reference, exact | sized) | sized if sized else exact
+
+    def _needs(self, reference: LoweredPipeline, given: Mapping[str, Region]) -> dict[str, Region]:
+        """What the reference needs of each buffer, where that can be told before a run."""
+        return {
+            name: tuple((side.min, side.extent) for side in sides if side is not None)
+            for name, sides in reference.required(dict(given), self._sizes.scalars).items()
+            if all(side is not None for side in sides)
+        }
 
     def _input_region(self, name: str) -> Region | None:
         """The estimated size of an input; Halide calls the Func that stands for image `a` `a_im`."""
@@ -189,6 +203,13 @@ def _explain(name: str, d: int, side: Any, given: tuple[int, int], probe: Probe)
         f"for an output of {size} it needs {needs} in dimension {d} of `{_RUNNING_NUMBER.sub('', name)}`, "
         f"where the algorithm needs {given[0]} to {given[0] + given[1] - 1}"
     )
+
+
+def _hull(one: Region, other: Region) -> Region:
+    """The smallest region around both."""
+    lows = [min(a, b) for (a, _), (b, _) in zip(one, other, strict=True)]
+    ends = [max(a + m, b + n) for (a, m), (b, n) in zip(one, other, strict=True)]
+    return tuple((low, end - low) for low, end in zip(lows, ends, strict=True))
 
 
 def _region(sides: list[list[int]]) -> Region:

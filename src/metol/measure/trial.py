@@ -162,7 +162,8 @@ class Trial:
             self._fail(Status.TIMEOUT, ": ".join(filter(None, (limit, str(error)))))
             return None
         except ChildDiedError as error:
-            self._fail(status, f"{step}: {error}")
+            hint = ": it touched memory outside of its buffers" if "SIGSEGV" in str(error) else ""
+            self._fail(status, f"{step}: {error}{hint}")
             return None
         if isinstance(answer, m.Failure) and not may_refuse:
             self._fail(status, f"{step}: {answer.error}: {answer.message}")
