@@ -1,3 +1,4 @@
+import inspect
 import json
 import subprocess
 import sys
@@ -5,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from metol import SearchOptions, cli
 
 PIPELINES = """
 import halide as hl
@@ -323,3 +326,12 @@ def test_bench_of_searches_prints_and_writes_their_table(tmp_path: Path) -> None
     (row,) = json.loads((tmp_path / "speed.json").read_text())["rows"]
     assert row["candidates"] > 0
     assert "| pipelines.py:ramp |" in (tmp_path / "speed.md").read_text()
+
+
+def test_defaults_of_the_command_are_those_of_the_library() -> None:
+    parameters = inspect.signature(cli.schedule).parameters
+    options = SearchOptions()
+    assert parameters["strategy"].default == options.strategy
+    assert parameters["beam_width"].default == options.beam_width
+    assert parameters["budget"].default == options.budget_seconds
+    assert parameters["fixed_sizes"].default == options.fixed_sizes

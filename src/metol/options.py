@@ -1,15 +1,19 @@
 """What a user can choose about a search, checked once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from metol.errors import SearchError
 from metol.lower import LoweringOptions
-from metol.search import BeamSearch, Frozen, RandomSearch, Refined, Sampled, Strategy
+from metol.search import BeamSearch, Discrepancies, Frozen, RandomSearch, Refined, Sampled, Strategy
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
 STRATEGIES = ("beam", "greedy", "random")
 """Names of the search strategies."""
+
+# The narrow beam is a second start beside the greedy one; what a wider one finds is worth its time only later.
+_NARROW_WIDTH = 8
+_NARROW_PASSES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,11 @@ class SearchOptions:
     """Whether updates may be computed in two steps, so that reductions run in parallel or in vectors."""
     refine: bool = True
     """Whether coordinate descent follows the search; a beam then starts it from the greedy result, too."""
+    discrepancies: bool = True
+    """Whether each start of coordinate descent first has one decision after the other changed, and all that follow it
+    made anew."""
     sampling: bool = True
-    """Whether coordinate descent starts also from what a beam finds that looks at a sample of the candidates alike."""
+    """Whether the widest beam that it starts from looks at a sample of the candidates alike."""
     freezing: bool = True
     """Whether it starts also from what a beam finds that decides about the costliest Funcs alone."""
     fixed_sizes: bool = False
@@ -44,7 +51,7 @@ class SearchOptions:
     specialize_estimate: bool = True
     """Whether an output that others are computed inside gets a version for the estimated size alone, beside those for
     other sizes: faster there, and half as much code again."""
-    budget_seconds: float | None = 15.0
+    budget_seconds: float | None = 7.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 
     def __post_init__(self) -> None:
@@ -71,10 +78,13 @@ class SearchOptions:
         if not self.refine:
             return beam
         # The cheapest first. In all orders the best of them wins; in this one, the end of the budget costs least.
+        narrow = replace(beam, width=min(_NARROW_WIDTH, self.beam_width), passes=min(_NARROW_PASSES, self.passes))
         starts: list[Strategy] = [greedy]
-        sampled = Sampled(beam, seed=self.seed)
+        if self.discrepancies:
+            starts.append(narrow)
         if self.freezing:
-            starts.append(Frozen(sampled if self.sampling else beam))
-        if self.sampling:
-            starts.append(sampled)
-        return Refined((*starts, beam))
+            starts.append(Frozen(Sampled(narrow, seed=self.seed) if self.sampling else narrow))
+        starts.append(Sampled(beam, seed=self.seed) if self.sampling else beam)
+        if self.discrepancies:
+            starts = [Discrepancies(start) for start in starts]
+        return Refined(tuple(starts))

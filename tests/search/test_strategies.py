@@ -1,5 +1,7 @@
 """What every search strategy must do: the same checks for all."""
 
+import time
+
 import numpy as np
 import pytest
 from small_pipelines import PIPELINES, make_space
@@ -8,7 +10,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.options import SearchOptions
 from metol.pipeline import extract
-from metol.search import BeamSearch, Budget, Frozen, RandomSearch, Sampled, SearchResult, Strategy
+from metol.search import BeamSearch, Budget, Discrepancies, Frozen, RandomSearch, Sampled, SearchResult, Strategy
 
 STRATEGIES: dict[str, Strategy] = {
     "beam": BeamSearch(width=8, passes=3),
@@ -19,10 +21,12 @@ STRATEGIES: dict[str, Strategy] = {
     "refined beam": SearchOptions(beam_width=4, passes=2).make(),
     "refined greedy": SearchOptions(strategy="greedy").make(),
     "sampled beam": Sampled(BeamSearch(width=8, passes=3), depth=2, seed=3),
+    "discrepancies of greedy": Discrepancies(BeamSearch(width=1)),
     "frozen beam": Frozen(BeamSearch(width=8, passes=3)),
 }
 SAMPLE = ("pyramid", "convolution", "two_outputs", "no_dimension")
 MODEL = _core.CostModel()
+GREEDY = BeamSearch(width=1)
 
 
 @pytest.fixture(params=STRATEGIES, scope="module")
@@ -140,3 +144,36 @@ def test_alternatives_are_other_complete_loop_nests(strategy: Strategy) -> None:
 @pytest.mark.parametrize("name", ["beam", "refined beam"])
 def test_a_beam_names_alternatives(name: str) -> None:
     assert STRATEGIES[name].search(space_of("pyramid"), MODEL, Budget.start()).alternatives
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_discrepancies_are_never_worse_than_what_they_start_from(name: str) -> None:
+    greedy = GREEDY.search(space_of(name), MODEL, Budget.start())
+    found = Discrepancies(GREEDY).search(space_of(name), MODEL, Budget.start())
+    assert found.cost_seconds <= greedy.cost_seconds
+    assert found.candidates > greedy.candidates or space_of(name).decision_count <= 1
+
+
+def test_discrepancies_find_what_greed_alone_misses() -> None:
+    costs = {
+        width: Discrepancies(GREEDY, width=width).search(space_of("pyramid"), MODEL, Budget.start()).cost_seconds
+        for width in (1, 8)
+    }
+    greedy = GREEDY.search(space_of("pyramid"), MODEL, Budget.start()).cost_seconds
+    assert costs[8] <= costs[1] <= greedy
+    assert costs[8] < greedy
+
+
+def test_discrepancies_leave_the_rest_of_the_budget() -> None:
+    inner = GREEDY
+    found = Discrepancies(inner, share=0.5).search(
+        space_of("pyramid"), MODEL, Budget(1000.0, started=time.monotonic() - 600)
+    )
+    assert not found.is_complete
+    assert found.candidates == inner.search(space_of("pyramid"), MODEL, Budget.start()).candidates
+
+
+@pytest.mark.parametrize(("width", "share"), [(0, 0.5), (8, 0.0), (8, 1.5)])
+def test_discrepancies_of_nothing_are_refused(width: int, share: float) -> None:
+    with pytest.raises(SearchError, match="at least one bucket"):
+        Discrepancies(GREEDY, width=width, share=share)

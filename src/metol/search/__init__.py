@@ -4,6 +4,7 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 """
 
 from metol.search.beam import BeamSearch
+from metol.search.discrepancy import Discrepancies
 from metol.search.frozen import Frozen
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
@@ -14,6 +15,7 @@ from metol.search.strategy import Budget, SearchResult, Strategy
 __all__ = [
     "BeamSearch",
     "Budget",
+    "Discrepancies",
     "Form",
     "Frozen",
     "RandomSearch",

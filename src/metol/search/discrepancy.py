@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metol import _core
+from metol.errors import SearchError
 from metol.search.strategy import Budget, SearchResult, Strategy
 
 __all__ = ["Discrepancies"]
@@ -30,8 +31,14 @@ class Discrepancies:
     """What finds the loop nest to start from."""
     width: int = 8
     """Buckets of each decision that are followed to the end, the cheapest first."""
-    share: float = 0.5
-    """Share of the budget's time after which no further decision is looked at."""
+    share: float = 0.7
+    """Share of the budget's time after which no further decision is looked at; the descent may have the rest."""
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or not 0 < self.share <= 1:
+            raise SearchError(
+                f"Discrepancies follow at least one bucket in a share of (0, 1], not {self.width} in {self.share}."
+            )
 
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
@@ -39,7 +46,7 @@ class Discrepancies:
         part = budget.part(self.share)
         for position in range(space.decision_count):
             if part.is_spent():
-                return replace(best, is_complete=best.is_complete and not budget.is_spent())
+                return replace(best, is_complete=False)
             best = self._deviate(space, model, best, position)
         return best
 
