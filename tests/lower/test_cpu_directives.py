@@ -8,6 +8,8 @@ import pytest
 from small_pipelines import (
     PIPELINES,
     ExactRuns,
+    X,
+    Y,
     blur,
     chain,
     cpu_space,
@@ -99,6 +101,32 @@ def test_one_loop_of_a_stage_at_most_has_predicated_loads(build: Callable[[], hl
         assert all((d.func, d.stage, d.args[2]) in vectors for d in predicated)
         most = max(most, *stages.values(), 0)
     assert most == 1
+
+
+def coloured() -> hl.Pipeline:
+    """Clamped along x and y, and not along c."""
+    source, edges, output, c = hl.ImageParam(hl.Int(32), 3, "source"), hl.Func("edges"), hl.Func("output"), hl.Var("c")
+    sides = source.dim(0).extent() - 1, source.dim(1).extent() - 1
+    edges[X, Y, c] = source[hl.clamp(X, 0, sides[0]), hl.clamp(Y, 0, sides[1]), c]
+    output[X, Y, c] = edges[X - 1, Y, c] + edges[X + 1, Y + 1, c]
+    source.set_estimates([(0, 64), (0, 48), (0, 3)])
+    output.set_estimates([(0, 64), (0, 48), (0, 3)])
+    return hl.Pipeline(output)
+
+
+def test_loops_may_round_up_where_reads_are_clamped_along_them() -> None:
+    dag, space = cpu_space(coloured)
+    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    edges = next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == "edges")
+    tails: dict[str, set[Tail]] = {"v": set(), "c": set()}
+    for position in range(200):
+        for d in schedule_of(coloured, dag, leaves.take([position])).directives:
+            if d.func == edges and d.call is Call.SPLIT:
+                is_clamped = d.args[0].name.split("_")[0] != "c"
+                tails["v" if is_clamped else "c"].add(d.args[-1])
+    assert Tail.ROUND_UP in tails["v"]
+    assert tails["c"] <= {Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS}
+    assert tails["c"]
 
 
 def test_no_loop_with_predicated_loads_encloses_what_reads_an_input() -> None:

@@ -7,7 +7,7 @@ import halide as hl
 import pytest
 from small_pipelines import HEIGHT, PIPELINES, WIDTH, X, Y, boundary, chain, finish, image
 
-from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs, root_directives, safe_directives
+from metol.lower import Call, Directive, RVar, Schedule, Tail, Var, describe_funcs, root_directives, safe_directives
 from metol.measure.gate import BufferSizes, Gate, probed_sizes
 from metol.pipeline import copy_pipeline, extract
 
@@ -121,3 +121,50 @@ def test_probes_lie_around_the_factors_of_each_dimension() -> None:
 def test_sizes_survive_json() -> None:
     sizes = dataclasses.replace(sizes_of(boundary), scalars={"radius": 2.5})
     assert BufferSizes.from_json(sizes.to_json()) == sizes
+
+
+def test_no_size_beyond_the_estimated_one_is_probed() -> None:
+    wide = Directive(2, 0, Call.SPLIT, (Var("y"), Var("yo"), Var("yi"), 10 * HEIGHT, Tail.GUARD_WITH_IF))
+    probes = probed_sizes(schedule(reads_directly, wide), sizes_of(reads_directly))
+    assert all(extent <= HEIGHT for probe in probes for _, extent in probe[0][1:])
+
+
+def three_channels() -> hl.Pipeline:
+    """The output has always three channels, which the code may rely on."""
+    source, output, channel = image(WIDTH, HEIGHT), hl.Func("output"), hl.Var("channel")
+    output[X, Y, channel] = source[X, Y] * (channel + 1)
+    output.output_buffer().dim(2).set_bounds(0, 3)
+    output.set_estimates([(0, WIDTH), (0, HEIGHT), (0, 3)])
+    return hl.Pipeline(output)
+
+
+def test_outputs_are_probed_at_sizes_that_their_constraints_allow() -> None:
+    assert refusal(three_channels) == ""
+    channel = Directive(1, 0, Call.UNROLL, (Var("channel"),))
+    assert refusal(three_channels, channel) == ""
+    assert "of `output`" in refusal(three_channels, split(1, Tail.ROUND_UP))
+
+
+def read_by_its_size() -> hl.Pipeline:
+    """A reduction over all of an input but its first row, whatever the size of the output."""
+    source, output = image(WIDTH, HEIGHT), hl.Func("output")
+    r = hl.RDom([(0, source.width()), (0, source.height())], "r")
+    r.where(r.x < r.y)
+    output[X] = 0
+    output[X] += source[r.x, r.y]
+    output.set_estimate(X, 0, 20)
+    return hl.Pipeline(output)
+
+
+def test_input_read_by_its_own_size_has_its_estimated_one() -> None:
+    assert refusal(read_by_its_size, split(1, Tail.GUARD_WITH_IF)) == ""
+    inner = Directive(1, 1, Call.SPLIT, (RVar("r$y"), RVar("ro"), RVar("ri"), 8, Tail.GUARD_WITH_IF))
+    assert refusal(read_by_its_size, inner) == ""
+
+
+def test_schedule_for_one_size_is_probed_there_alone() -> None:
+    fixed = tuple(Directive(2, 0, Call.SET_BOUNDS, (d, 0, extent)) for d, extent in enumerate((WIDTH, HEIGHT)))
+    found = schedule(reads_directly, *fixed)
+    assert found.has_fixed_sizes
+    assert len(probed_sizes(found, sizes_of(reads_directly))) == 1
+    assert make_gate(reads_directly).refusal(found) == ""

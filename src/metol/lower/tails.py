@@ -14,7 +14,9 @@ from metol.pipeline import PipelineDag
 
 __all__ = ["OutputSize", "TailRule"]
 
-# (min, max) of a loop that may turn anywhere; bounds stay far from overflowing.
+Ranges = list[tuple[int, int]]  # (min, max) of each loop
+
+# The range of a loop that may turn anywhere; bounds stay far from overflowing.
 _ANYWHERE = (-(1 << 24), 1 << 24)
 
 
@@ -54,7 +56,11 @@ class TailRule:
         self.hosts = {s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT}
         read = {edge.producer for stage in dag.stages for edge in stage.edges}
         self.consumed_outputs = {func for func in read if dag.funcs[func].is_output}
-        readers = {stage.func for stage in dag.stages if stage.func not in self.inlined and self._reads_input(stage)}
+        readers = {
+            stage.func
+            for stage in dag.stages
+            if stage.func not in self.inlined and any(self._reads_more(stage, loop) for loop in range(len(stage.loops)))
+        }
         self.encloses_reader: set[int] = set()
         for reader in readers:
             while reader in self.hosts:
@@ -104,7 +110,7 @@ class TailRule:
         )
         if is_guarded:
             return Tail.GUARD_WITH_IF
-        if self._reads_input(stage):
+        if self._reads_more(stage, loop):
             # Halide 21 compiles predicated loads of stride 2 to code that reads other elements, rounds up the regions
             # of what is computed inside a loop whose loads are predicated, and in vectors keeps one predicate alone.
             is_alone = stage.func not in self.encloses_reader
@@ -165,23 +171,26 @@ class TailRule:
         (through,) = (i for i, inner in enumerate(inlined.loops) if inner.pure_dim == dimension)
         return self._is_dense_along(inlined, through)
 
-    def _reads_input(self, stage: _core.Stage) -> bool:
-        """Does the Stage load from an input at coordinates that are not all clamped to the input's own bounds?"""
-        return self._reads_beyond(stage, [_ANYWHERE] * len(stage.loops))
+    def _reads_more(self, stage: _core.Stage, loop: int) -> bool:
+        """Does what the Stage loads from an input grow with this loop, at coordinates not clamped to its bounds?"""
+        region = self.dag.funcs[stage.func].root_region
+        here = [_ANYWHERE if dim.is_reduction else _ends(region[dim.pure_dim]) for dim in stage.loops]
+        here[loop] = (here[loop][0], here[loop][0])
+        return self._grows(stage, here, [*here[:loop], _ANYWHERE, *here[loop + 1 :]])
 
-    def _reads_beyond(self, stage: _core.Stage, loops: list[tuple[int, int]]) -> bool:
-        """The same, while the loops of the Stage cover these (min, max)."""
+    def _grows(self, stage: _core.Stage, fewer: Ranges, more: Ranges) -> bool:
+        """Does it load more of an input, and not all there is, where its loops cover `more` instead of `fewer`?"""
         for edge in stage.edges:
             producer = self.dag.funcs[edge.producer]
-            read = [pair.evaluate(loops) for pair in edge.bounds]
+            before, after = ([_ends(pair.evaluate(loops)) for pair in edge.bounds] for loops in (fewer, more))
             if producer.is_input:
-                whole = [(side.min, side.extent) for side in producer.estimate]
-                if [(side.min, side.extent) for side in read] != whole:
+                whole = [_ends(side) for side in producer.estimate]
+                if any(new not in (old, all_) for old, new, all_ in zip(before, after, whole, strict=True)):
                     return True
             elif edge.producer in self.inlined:
                 inlined = self.dag.stages[producer.stages[0]]
-                sides = [read[loop.pure_dim] for loop in inlined.loops]
-                if self._reads_beyond(inlined, [(side.min, side.min + side.extent - 1) for side in sides]):
+                order = [dim.pure_dim for dim in inlined.loops]
+                if self._grows(inlined, [before[d] for d in order], [after[d] for d in order]):
                     return True
         return False
 
@@ -194,3 +203,8 @@ class TailRule:
             for edge in stage.edges
             if edge.producer in self.inlined
         )
+
+
+def _ends(side: _core.Interval) -> tuple[int, int]:
+    """(min, max) of an interval."""
+    return side.min, side.min + side.extent - 1

@@ -57,8 +57,9 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
 
     Returns:
         The estimated size; one point; and one less and one more than the smallest and the largest factor that any loop
-        over that dimension is split by, which are the vector and the tile. Nothing where no sizes are known, and the
-        estimated size alone where the schedule is for no other.
+        over that dimension is split by, which are the vector and the tile, as far as the estimated size has as many:
+        what three channels are meant for need not work for five. Nothing where no sizes are known, and the estimated
+        size alone where the schedule is for no other.
     """
     if not sizes.outputs:
         return ()
@@ -70,7 +71,7 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
         probes.append(
             tuple(
                 tuple(
-                    (low, max(1, choose(factors[d]) + step) if d in factors else extent)
+                    (low, min(extent, max(1, choose(factors[d]) + step)) if d in factors else extent)
                     for d, (low, extent) in enumerate(region)
                 )
                 for region in sizes.outputs
