@@ -156,10 +156,10 @@ def test_discrepancies_are_never_worse_than_what_they_start_from(name: str) -> N
 
 def test_discrepancies_find_what_greed_alone_misses() -> None:
     costs = {
-        width: Discrepancies(GREEDY, width=width).search(space_of("pyramid"), MODEL, Budget.start()).cost_seconds
+        width: Discrepancies(GREEDY, width=width).search(space_of("boundary"), MODEL, Budget.start()).cost_seconds
         for width in (1, 8)
     }
-    greedy = GREEDY.search(space_of("pyramid"), MODEL, Budget.start()).cost_seconds
+    greedy = GREEDY.search(space_of("boundary"), MODEL, Budget.start()).cost_seconds
     assert costs[8] <= costs[1] <= greedy
     assert costs[8] < greedy
 

@@ -11,7 +11,7 @@ from metol.targets.cpu.host import available_cpus, detect_caches, parse_cpu_list
 from metol.targets.cpu.machine import CpuMachine, MachineFormatError, default_cache_directory
 from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates
 
-VERSION_1 = Path(__file__).parent / "cpu_machine_version_1.json"
+VERSION_2 = Path(__file__).parent / "cpu_machine_version_2.json"
 AVX2 = "x86-64-linux-sse41-avx-avx2-fma-f16c"
 AVX512 = f"{AVX2}-avx512-avx512_skylake"
 
@@ -70,8 +70,8 @@ def test_json_round_trip_keeps_everything(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["machine.json"]
 
 
-def test_load_reads_version_1() -> None:
-    machine = CpuMachine.load(VERSION_1)
+def test_load_reads_version_2() -> None:
+    machine = CpuMachine.load(VERSION_2)
     assert machine.cores == 2
     assert machine.is_calibrated
     assert machine.operations.f32_fma_seconds == pytest.approx(2.7e-10, rel=0.1)
@@ -84,7 +84,7 @@ def _without(content: dict[str, object], key: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: {**c, "version": 99}, "version 1, not 99"),
+        (lambda c: {**c, "version": 99}, "version 2, not 99"),
         (lambda c: {**c, "format": "other"}, "format"),
         (lambda c: _without(c, "l2_bytes"), "l2_bytes"),
         (lambda c: {**c, "surprise": 1}, "surprise"),
@@ -97,7 +97,7 @@ def _without(content: dict[str, object], key: str) -> dict[str, object]:
 )
 def test_from_json_refuses_what_is_not_a_machine(change, message: str) -> None:
     with pytest.raises(MachineFormatError, match=message):
-        CpuMachine.from_json(json.dumps(change(json.loads(VERSION_1.read_text()))))
+        CpuMachine.from_json(json.dumps(change(json.loads(VERSION_2.read_text()))))
 
 
 def test_load_names_the_file(tmp_path: Path) -> None:

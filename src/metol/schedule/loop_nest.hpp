@@ -59,7 +59,7 @@ struct FuncSchedule {
     Site compute;
     Site store;                // equal to `compute`, or the body just outside the one loop that a window slides over
     int8_t slide_dim = -1;     // the dimension of this Func that slides, -1 without sliding
-    int32_t slide_step = 0;    // points by which the region moves an iteration
+    int32_t slide_step = 0;    // points computed an iteration along slide_dim, in the mean
     int8_t innermost_dim = 0;  // the dimension that is innermost in storage
     Storage storage = Storage::Plain;
     std::vector<StageNest> stages;  // [stages of the Func]; empty for Unscheduled and Inline

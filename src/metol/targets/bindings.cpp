@@ -26,11 +26,12 @@ void bind_targets(py::module_& m) {
                                                 METOL_FIELD(seconds_per_fault_byte_all_cores)
                                                     METOL_FIELD(seconds_per_byte_to_memory)
                                                         METOL_FIELD(seconds_per_byte_to_memory_all_cores)
-                                                            METOL_FIELD(seconds_per_segment)
-                                                                METOL_FIELD(fault_threshold_bytes)
-                                                                    METOL_FIELD(vector_registers)
-                                                                        METOL_FIELD(register_seconds)
-                                                                            METOL_FIELD(scalar_point_seconds);
+                                                            METOL_FIELD(seconds_per_segment) METOL_FIELD(tiled_slowdown)
+                                                                METOL_FIELD(tiled_slowdown_all_cores)
+                                                                    METOL_FIELD(fault_threshold_bytes)
+                                                                        METOL_FIELD(vector_registers)
+                                                                            METOL_FIELD(register_seconds)
+                                                                                METOL_FIELD(scalar_point_seconds);
     py::class_<metol::GpuParameters, metol::MachineParameters>(m, "GpuParameters",
                                                                "What the core needs to know of a GPU.")
         .def(py::init<>())

@@ -59,6 +59,9 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     out[t_bytes_written_beyond_l2] = machine.seconds_per_byte_into_l2 / workers;
     out[t_bytes_written_beyond_l3] =
         is_shared ? machine.seconds_per_byte_to_memory_all_cores : machine.seconds_per_byte_to_memory;
+    const double slowdown = (is_shared ? machine.tiled_slowdown_all_cores : machine.tiled_slowdown) - 1;
+    out[t_tiled_bytes_into_l3] = out[t_bytes_into_l3] * slowdown;
+    out[t_tiled_bytes_written_beyond_l3] = out[t_bytes_written_beyond_l3] * slowdown;
     out[t_bytes_faulted] = is_shared ? machine.seconds_per_fault_byte_all_cores : machine.seconds_per_fault_byte;
 
     out[t_allocations] = feature(k_inlined_calls) > 0 ? 0 : machine.seconds_per_allocation / workers;

@@ -40,6 +40,8 @@ _PLAUSIBLE_OVERHEAD: Final = 50.0
 _DRAM_BYTES_MIN: Final = 64 << 20
 _DRAM_BYTES_MAX: Final = 512 << 20
 # Length of a task in steps: about 2 us where a launch is measured, about 0.3 us where tasks are; and tasks per thread.
+# Runs of a tiled read are 8 vectors long, and its rows this many of them.
+_TILE_COLUMNS: Final = 16
 _LAUNCH_STEPS: Final = 1000
 _TASK_STEPS: Final = 125
 _TASKS_PER_THREAD: Final = 64
@@ -200,6 +202,11 @@ def _bandwidth_builders(
             label,
             partial(memory_kernels.build_read, label, size, wide, target, threads=threads),
         )
+    tiled = f"dram_tiled_read{suffix}"
+    yield (
+        tiled,
+        lambda: memory_kernels.build_read(tiled, dram_bytes, wide, target, threads=threads, columns=_TILE_COLUMNS),
+    )
     write, fresh = f"dram_write{suffix}", f"fresh{suffix}"
     yield write, lambda: memory_kernels.build_write(write, dram_bytes, wide, target, threads=threads)
     yield fresh, lambda: memory_kernels.build_fresh(fresh, wide, target, threads=threads)
@@ -268,7 +275,7 @@ def _memory(machine: CpuMachine, seconds: Mapping[str, float]) -> dict[str, floa
     if "l1_scalar_load" in seconds:
         rates["l1_scalar_load_seconds"] = seconds["l1_scalar_load"]
     for suffix in ("", _ALL_THREADS):
-        for name in ("l2_read", "l3_read", "dram_read", "dram_write"):
+        for name in ("l2_read", "l3_read", "dram_read", "dram_tiled_read", "dram_write"):
             if name + suffix in seconds:
                 rates[f"{name}_bytes_per_second{suffix}"] = 1 / seconds[name + suffix]
         fresh, write = f"fresh{suffix}", f"dram_write{suffix}"
@@ -319,9 +326,10 @@ def _ordered(memory: MemoryRates) -> tuple[MemoryRates, tuple[str, ...]]:
             notes.append(f"`{name}` measured {values[name]:.3g}, below `{other}`: {values[other]:.3g} is used.")
             values[name] = values[other]
 
-    for level in ("dram_read", "l3_read", "l2_read", "dram_write"):
+    for level in ("dram_tiled_read", "dram_read", "l3_read", "l2_read", "dram_write"):
         at_least(f"{level}_bytes_per_second_all_threads", f"{level}_bytes_per_second")
     for suffix in ("", _ALL_THREADS):
+        at_least(f"dram_read_bytes_per_second{suffix}", f"dram_tiled_read_bytes_per_second{suffix}")
         at_least(f"l3_read_bytes_per_second{suffix}", f"dram_read_bytes_per_second{suffix}")
         at_least(f"l2_read_bytes_per_second{suffix}", f"l3_read_bytes_per_second{suffix}")
     return MemoryRates(**values), tuple(notes)

@@ -38,6 +38,8 @@ struct CpuParameters final : MachineParameters {
     double seconds_per_fault_byte = 0;            // one thread
     double seconds_per_fault_byte_all_cores = 0;  // all threads together, wall-clock
     double seconds_per_segment = 0;               // a jump to another line that the prefetcher does not follow
+    double tiled_slowdown = 1;                    // of memory traffic in runs that do not follow each other
+    double tiled_slowdown_all_cores = 1;
     int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run
     int32_t vector_registers = 16;
     std::vector<double> register_seconds;      // [Stages] arithmetic on one native register of its widest type

@@ -86,10 +86,12 @@ Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule
             return Pruned::NothingToSlide;
         }
         schedule.slide_dim = static_cast<int8_t>(d);
-        schedule.slide_step = divide_up(moved, turns - 1);
-        if (schedule.slide_step >= part[d].extent()) {
+        const int64_t step = divide_up(moved, turns - 1);
+        if (step >= part[d].extent()) {
             return Pruned::NothingToSlide;
         }
+        // The first turn computes all that it needs, the others what is new; this is their mean.
+        schedule.slide_step = std::max(step, (whole[d].extent() + turns / 2) / turns);
     }
     return schedule.slide_dim >= 0 ? Pruned::None : Pruned::NothingToSlide;
 }

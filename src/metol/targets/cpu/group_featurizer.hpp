@@ -61,6 +61,12 @@ class GroupFeaturizer {
     // iteration to the next of the innermost loop whose body fits; everything outside it brings it in again.
     Footprint traffic(const StageContext& context, int producer, double capacity);
 
+    // Does `context` go through the memory of `func` in runs shorter than its rows? `box` is what it touches at once.
+    bool is_tiled(int func, const Box& box);
+
+    // The outermost loop of which one iteration stays in a cache of `capacity`; the innermost where none does.
+    Site resident_site(const StageContext& context, double capacity);
+
     void featurize_stage(int stage_id, StageRow& row);
     void count_events(const StageContext& context, float* out);
     void measure_storage(const StageContext& context, float* out);

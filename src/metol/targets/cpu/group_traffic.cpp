@@ -8,6 +8,9 @@ namespace metol::cpu {
 
 namespace {
 
+// What covers this share of a row of an image goes on to the next row as to the next line.
+constexpr double kWholeRow = 0.9;
+
 // Blocks below this come from the allocator's own lists, whatever happens at the top of its heap.
 constexpr double kListBytes = 64 * 1024;
 
@@ -131,6 +134,21 @@ Footprint GroupFeaturizer::traffic(const StageContext& context, int producer, do
     return {};
 }
 
+Site GroupFeaturizer::resident_site(const StageContext& context, double capacity) {
+    const auto fits = [&](const Site& site) { return touched_bytes(site) <= capacity; };
+    const auto found = std::find_if(context.chain.begin(), context.chain.end(), fits);
+    return found == context.chain.end() ? context.chain.back() : *found;
+}
+
+bool GroupFeaturizer::is_tiled(int func, const Box& box) {
+    if (box.is_empty || box.dimensions < 2) {
+        return false;
+    }
+    const Box& whole = index_.func(func).is_input ? regions_.required(func, Site{}) : regions_.computed(func, Site{});
+    const int inner = innermost_dim(func);
+    return static_cast<double>(box[inner].extent()) < kWholeRow * static_cast<double>(whole[inner].extent());
+}
+
 void GroupFeaturizer::measure_storage(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Func& func = index_.func(stage.func);
@@ -223,12 +241,20 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     const auto l3 = static_cast<double>(machine_.l3_bytes);
     double into[3] = {0, 0, 0};
     double segments = 0;
+    double tiled = 0;
+    const Site resident = resident_site(context, l2);
     for (int producer : producers) {
         into[0] += traffic(context, producer, l1).bytes;
         const Footprint second = traffic(context, producer, l2);
         into[1] += second.bytes;
         segments += second.segments;
-        into[2] += traffic(context, producer, l3).bytes;
+        const double third = traffic(context, producer, l3).bytes;
+        into[2] += third;
+        if (third > 0) {
+            for (const ReadBox& read : reads_at(context.id, resident)) {
+                tiled += read.producer == producer && is_tiled(producer, read.box) ? third : 0;
+            }
+        }
     }
     // Every write of a region that does not stay in a cache until it is read leaves that cache once a visit.
     const FuncSchedule& schedule = nest_[stage.func];
@@ -241,6 +267,10 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     out[k_segments_into_l2] = static_cast<float>(segments);
     out[k_bytes_written_beyond_l2] = static_cast<float>(alive > l2 ? written : 0);
     out[k_bytes_written_beyond_l3] = static_cast<float>(alive > l3 ? written : 0);
+    out[k_tiled_bytes_into_l3] = static_cast<float>(tiled);
+    const bool writes_tiles = alive > l3 && resident.stage == context.id && !resident.is_root() &&
+                              is_tiled(stage.func, written_box(context.id, resident));
+    out[k_tiled_bytes_written_beyond_l3] = static_cast<float>(writes_tiles ? written : 0);
 }
 
 }  // namespace metol::cpu

@@ -23,7 +23,7 @@ from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates, 
 
 __all__ = ["VERSION", "CpuMachine", "MachineRow", "default_cache_directory", "vector_isa"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 _FORMAT: Final = "metol-cpu-machine"
 # Effective clock of a typical CPU by bytes of a native vector.
 _CLOCK_HZ: Final = {64: 3.0e9, 32: 3.5e9, 16: 3.0e9}

@@ -34,26 +34,37 @@ LARGE_ELEMENTS: Final = 16 << 20
 FRESH_BYTES: Final = 4 * LARGE_ELEMENTS
 
 
-def build_read(name: str, total_bytes: int, vector_bytes: int, target: _Halide, *, threads: int = 1) -> Probe:
-    """Compile repeated dense reads of `total_bytes`, split evenly among the threads; an event is one byte."""
+def build_read(
+    name: str, total_bytes: int, vector_bytes: int, target: _Halide, *, threads: int = 1, columns: int = 1
+) -> Probe:
+    """Compile repeated dense reads of `total_bytes`, split evenly among the threads; an event is one byte.
+
+    Args:
+        name: of the probe.
+        total_bytes: read in one run.
+        vector_bytes: of a native vector.
+        target: to compile for.
+        threads: that read.
+        columns: into which the memory of a thread is divided, as an image is into tiles; read one after the other.
+    """
     lanes = vector_bytes // 4
-    chunks = max(total_bytes // (vector_bytes * _VECTORS * threads), 1)
+    chunks = max(total_bytes // (vector_bytes * _VECTORS * threads * columns), 1)
     x, k, t, n = hl.Var("x"), hl.Var("k"), hl.Var("t"), hl.Param(hl.Int(32), "n")
     data = hl.ImageParam(hl.Int(32), 4)
     data.dim(1).set_stride(lanes)
     data.dim(2).set_stride(lanes * _VECTORS)
-    r = hl.RDom([(0, chunks), (0, n)], "r")
+    r = hl.RDom([(0, chunks), (0, columns), (0, n)], "r")
     acc, out = hl.Func("acc"), hl.Func(name)
     acc[x, k, t] = hl.i32(0)
-    acc[x, k, t] = acc[x, k, t] ^ data[x, k, r.x, t]
+    acc[x, k, t] = acc[x, k, t] ^ data[x, k, r.x * columns + r.y, t]
     out[x, k, t] = acc[x, k, t]
     out.bound(x, 0, lanes).bound(k, 0, _VECTORS).vectorize(x, lanes).unroll(k)
     acc.compute_at(out, t).store_in(hl.MemoryType.Register).vectorize(x, lanes).unroll(k)
-    acc.update().reorder(x, k, r.x, r.y).vectorize(x, lanes).unroll(k)
+    acc.update().reorder(x, k, r.x, r.y, r.z).vectorize(x, lanes).unroll(k)
     if threads > 1:
         out.parallel(t)
     call = out.compile_to_callable([n, data], target)
-    array = page_aligned((threads, chunks, _VECTORS, lanes), "int32")
+    array = page_aligned((threads, chunks * columns, _VECTORS, lanes), "int32")
     array[...] = 1
     return Probe(name, _runner(call, array, page_aligned((threads, _VECTORS, lanes), "int32")), array.nbytes)
 

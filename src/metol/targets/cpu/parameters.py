@@ -66,6 +66,10 @@ def _fill_memory(parameters: _core.CpuParameters, machine: CpuMachine) -> None:
     parameters.seconds_per_byte_into_l2 = 1 / memory.l3_read_bytes_per_second
     parameters.seconds_per_byte_into_l3 = 1 / memory.dram_read_bytes_per_second
     parameters.seconds_per_byte_into_l3_all_cores = 1 / memory.dram_read_bytes_per_second_all_threads
+    sequential, tiled = memory.dram_read_bytes_per_second, memory.dram_tiled_read_bytes_per_second
+    parameters.tiled_slowdown = sequential / tiled
+    sequential = memory.dram_read_bytes_per_second_all_threads
+    parameters.tiled_slowdown_all_cores = sequential / memory.dram_tiled_read_bytes_per_second_all_threads
     parameters.seconds_per_byte_to_memory = 1 / memory.dram_write_bytes_per_second
     parameters.seconds_per_byte_to_memory_all_cores = 1 / memory.dram_write_bytes_per_second_all_threads
     parameters.seconds_per_fault_byte = memory.page_fault_seconds_per_byte

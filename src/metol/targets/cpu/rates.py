@@ -76,6 +76,12 @@ class MemoryRates:
     dram_read_bytes_per_second_all_threads: float = field(
         metadata=_described(_BANDWIDTH, "read from DRAM, all threads")
     )
+    dram_tiled_read_bytes_per_second: float = field(
+        metadata=_described(_BANDWIDTH, "read from DRAM in runs that do not follow each other, one thread")
+    )
+    dram_tiled_read_bytes_per_second_all_threads: float = field(
+        metadata=_described(_BANDWIDTH, "read from DRAM in runs that do not follow each other, all threads")
+    )
     dram_write_bytes_per_second: float = field(
         metadata=_described(_BANDWIDTH, "bytes stored to DRAM, one thread; the read that a store causes is in it")
     )
@@ -157,6 +163,8 @@ def default_rates(vector_bytes: int, cores: int, clock_hz: float) -> tuple[Opera
         l3_read_bytes_per_second_all_threads=l3 * cores,
         dram_read_bytes_per_second=15e9,
         dram_read_bytes_per_second_all_threads=15e9 * saturating,
+        dram_tiled_read_bytes_per_second=9e9,
+        dram_tiled_read_bytes_per_second_all_threads=9e9 * saturating,
         dram_write_bytes_per_second=10e9,
         dram_write_bytes_per_second_all_threads=10e9 * saturating,
         page_fault_seconds_per_byte=1.5e-10,  # 0.6 us a page: between a bare machine and a virtual one
