@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from small_pipelines import boundary, chain, pyramid
 
+from metol import autoschedule
 from metol.errors import SearchError
+from metol.lower import Call
 from metol.options import STRATEGIES, SearchOptions
 
 
@@ -29,3 +32,35 @@ def test_options_that_make_no_sense_raise(bad: dict[str, Any], message: str) -> 
 def test_every_strategy_can_be_made(strategy: str, *, refine: bool) -> None:
     options = SearchOptions(strategy=strategy, refine=refine, budget_seconds=None)
     assert hasattr(options.make(), "search")
+
+
+SWITCHES = {
+    "sliding": Call.STORE_AT,
+    "storage": Call.STORE_IN,
+    "reductions": None,
+    "vector_widths": None,
+    "nested_parallel": None,
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_each_kind_of_decision_can_be_switched_off(name: str) -> None:
+    assert getattr(SearchOptions().space, f"allow_{name}")
+    space = SearchOptions(**{name: False}).space
+    assert [other for other in SWITCHES if not getattr(space, f"allow_{other}")] == [name]
+
+
+@pytest.mark.parametrize(("name", "call"), [(name, call) for name, call in SWITCHES.items() if call])
+def test_what_is_switched_off_is_not_in_the_schedule(name: str, call: Call) -> None:
+    found = {
+        is_on: {
+            directive.call
+            for pipeline in (chain, pyramid, boundary)
+            for directive in autoschedule(
+                pipeline(), threads=2, options=SearchOptions(strategy="greedy", refine=False, **{name: is_on})
+            ).schedule.directives
+        }
+        for is_on in (True, False)
+    }
+    assert call in found[True]
+    assert call not in found[False]

@@ -128,7 +128,7 @@ def autoschedule(
         if isinstance(read, ExtractionError):
             found = _Found(plain_candidates(whole, [keep.func for keep in kept]), refusals=(str(read),))
         else:
-            rewriting = _rewriting(pipeline, estimates, machine) if options.rfactor and not kept else None
+            rewriting = _rewriting(pipeline, estimates, machine, options.space) if options.rfactor and not kept else None
             found = _search(read, machine, options, kept, rewriting, is_cancelled)
         choice, refusals = first_accepted(
             found.candidates,
@@ -183,7 +183,7 @@ def _search(
     rewriting: Rewriting | None,
     is_cancelled: Callable[[], bool],
 ) -> _Found:
-    restrictions = _core.SpaceOptions()
+    restrictions = options.space
     for keep in kept:
         restrictions.pin(keep.func, keep.placement == "inline")
     start = _form(dag, machine, restrictions, ())
@@ -202,7 +202,9 @@ def _form(dag: PipelineDag, machine: Machine, restrictions: _core.SpaceOptions, 
     return Form(dag, _core.Space(dag, machine_parameters(machine, dag), restrictions, machine.host_threads), rfactors)
 
 
-def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: Machine) -> Rewriting:
+def _rewriting(
+    pipeline: object, estimates: EstimateMap | None, machine: Machine, restrictions: _core.SpaceOptions
+) -> Rewriting:
     """Return how to read and what to propose of the pipelines that this one becomes by rfactor."""
 
     def read(rfactors: tuple[Rfactor, ...]) -> Form | None:
@@ -210,7 +212,7 @@ def _rewriting(pipeline: object, estimates: EstimateMap | None, machine: Machine
             dag = extract(pipeline, estimates, rfactors=rfactors)
         except ExtractionError:  # Halide alone knows whether an update can be factored
             return None
-        return _form(dag, machine, _core.SpaceOptions(), rfactors)
+        return _form(dag, machine, restrictions, rfactors)
 
     def propose(
         dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from metol import _core
 from metol.errors import SearchError
 from metol.lower import LoweringOptions
 from metol.search import BeamSearch, Discrepancies, Frozen, RandomSearch, Refined, Sampled, Strategy
@@ -45,6 +46,16 @@ class SearchOptions:
     a few per cent of predicted cost."""
     freezing: bool = False
     """Whether descent starts also from what a beam finds that decides about the costliest Funcs alone."""
+    sliding: bool = True
+    """Whether a Func may be stored further out than it is computed, so that what it has computed is not computed again."""
+    reductions: bool = True
+    """Whether reduction loops may be unrolled, blocked and moved out of the loops over points."""
+    vector_widths: bool = True
+    """Whether vectors may be native for the narrowest type of a Stage as well as for the widest."""
+    storage: bool = True
+    """Whether storage may lie on the stack or be allocated once a task."""
+    nested_parallel: bool = True
+    """Whether loops below root may be parallel."""
     fixed_sizes: bool = False
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
@@ -62,6 +73,17 @@ class SearchOptions:
         if self.budget_seconds is not None and self.budget_seconds <= 0:
             raise SearchError(f"A search needs a budget of more than 0 seconds, not {self.budget_seconds}.")
         self.make()
+
+    @property
+    def space(self) -> _core.SpaceOptions:
+        """Which decisions there are; the caller may restrict it further."""
+        space = _core.SpaceOptions()
+        space.allow_sliding = self.sliding
+        space.allow_reductions = self.reductions
+        space.allow_vector_widths = self.vector_widths
+        space.allow_storage = self.storage
+        space.allow_nested_parallel = self.nested_parallel
+        return space
 
     @property
     def lowering(self) -> LoweringOptions:
