@@ -128,7 +128,9 @@ def autoschedule(
         if isinstance(read, ExtractionError):
             found = _Found(plain_candidates(whole, [keep.func for keep in kept]), refusals=(str(read),))
         else:
-            rewriting = _rewriting(pipeline, estimates, machine, options.space) if options.rfactor and not kept else None
+            rewriting = (
+                _rewriting(pipeline, estimates, machine, options.space) if options.rfactor and not kept else None
+            )
             found = _search(read, machine, options, kept, rewriting, is_cancelled)
         choice, refusals = first_accepted(
             found.candidates,

@@ -47,7 +47,7 @@ class SearchOptions:
     freezing: bool = False
     """Whether descent starts also from what a beam finds that decides about the costliest Funcs alone."""
     sliding: bool = True
-    """Whether a Func may be stored further out than it is computed, so that what it has computed is not computed again."""
+    """Whether a Func may be stored further out than it is computed, so that nothing is computed twice."""
     reductions: bool = True
     """Whether reduction loops may be unrolled, blocked and moved out of the loops over points."""
     vector_widths: bool = True

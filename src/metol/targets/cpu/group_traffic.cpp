@@ -1,5 +1,6 @@
 // What a sub-nest reads, writes and keeps: footprints, the traffic between caches, storage.
 #include <algorithm>
+#include <cmath>
 
 #include "targets/cpu/group_featurizer.hpp"
 #include "targets/cpu/storage.hpp"
@@ -22,8 +23,15 @@ Footprint footprint(const CpuParameters& machine, const Func& func, int innermos
     const double line = static_cast<double>(machine.cache_line_bytes);
     const double runs =
         static_cast<double>(box.points()) / static_cast<double>(std::max<int64_t>(1, box[innermost_dim].extent()));
-    // A run shorter than a line still brings the line in; a longer one on average half a line more than it holds.
+    // A run shorter than a line still brings the line in.
     return {runs * std::max(run_bytes, line), runs};
+}
+
+// What comes in line by line: a run of whole lines is taken to start with one, any other starts anywhere.
+double bytes_in_lines(const CpuParameters& machine, const Func& func, const Footprint& runs) {
+    const double line = static_cast<double>(machine.cache_line_bytes);
+    const bool is_whole = std::fmod(runs.bytes, runs.segments * line) == 0;
+    return is_whole ? runs.bytes : runs.bytes + runs.segments * (line - func.bytes_per_point());
 }
 
 }  // namespace
@@ -128,7 +136,7 @@ Footprint GroupFeaturizer::traffic(const StageContext& context, int producer, do
         if (read.producer == producer) {
             const Footprint once = footprint_of(producer, read.box);
             const auto times = static_cast<double>(regions_.iterations(*outside));
-            return {once.bytes * times, once.segments * times};
+            return {bytes_in_lines(machine_, index_.func(producer), once) * times, once.segments * times};
         }
     }
     return {};
