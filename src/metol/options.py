@@ -62,8 +62,8 @@ class SearchOptions:
     may_alias: bool = False
     """Whether an output may be the same memory as an input, of which each point depends on the same point alone."""
     specialize_estimate: bool = True
-    """Whether an output that others are computed inside gets a version for the estimated size alone, beside those for
-    other sizes: faster there, and half as much code again."""
+    """Whether an output gets a version for its estimated extents along loops that are whole around others, beside those
+    for other sizes: faster there, and half as much code again."""
     budget_seconds: float | None = 6.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 

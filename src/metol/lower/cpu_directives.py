@@ -4,7 +4,7 @@ Enters: one FuncSchedule a Func. Leaves: Directives. Every loop is split from th
 split can leave a remainder; which tail that split gets is what keeps the result right at every output size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -36,6 +36,10 @@ def cpu_directives(
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
     tails = TailRule(dag, schedules, options)
+    guests = [s for s in schedules if s.placement == _core.Placement.AT and options.specialize_estimate]
+    for site in (site for guest in guests for site in (guest.compute, guest.store)):
+        if not site.is_root:
+            nests[site.stage].guest_levels.add(site.level)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
@@ -54,8 +58,7 @@ def cpu_directives(
             if options.fixed_sizes:
                 directives += nests[stage].version(tails, OutputSize.ESTIMATED)
             else:
-                has_estimated = options.specialize_estimate and tails.hosts_others(dag.stages[stage])
-                directives += nests[stage].versions(tails, func.estimate if has_estimated else ())
+                directives += nests[stage].versions(tails)
     return tuple(directives)
 
 
@@ -127,6 +130,9 @@ class _StageLoops:
         self.tile_level = len(self.levels) - 1
         self.pieces = [self._pieces_of(loop) for loop in range(len(self.stage.loops))]
         self.fused = self._fused_name()
+        self.estimate = dag.funcs[self.stage.func].estimate
+        self.guest_levels: set[int] = set()
+        """Levels in whose bodies others are computed or stored that are to have constant sizes."""
 
     def _pieces_of(self, loop: int) -> list[_Piece]:
         """The parts of a loop, outermost first. The outermost one takes whatever extent there is at run time."""
@@ -190,25 +196,35 @@ class _StageLoops:
             return self.fused
         return self._at_level(level)[-1].loop
 
-    def versions(self, tails: TailRule, estimate: Sequence[_core.Interval]) -> list[Directive]:
-        """All versions of the Stage: one, or of an output those for large sizes before a plain one for any.
+    def versions(self, tails: TailRule) -> list[Directive]:
+        """All versions of the Stage: one, or of an output one for sizes of at least a tile before a plain one for any.
 
-        Args:
-            tails: Chooses the tails of splits.
-            estimate: The estimated region of the Func, where it is to have a version of its own.
+        What is computed inside a loop that is whole there has the size of the output: the first of them then has a
+        version within it in which those sides are as estimated, and all sizes inside are constants.
         """
         factors = self._first_factors()
         if not factors or not tails.has_two_versions(self.stage):
             return self.version(tails)
-        conditions = {OutputSize.TILE: (Call.SPECIALIZE, tuple(n for pair in factors for n in pair))}
-        if estimate:
-            sides = tuple(n for d, side in enumerate(estimate) for n in (d, side.min, side.extent))
-            conditions = {OutputSize.ESTIMATED: (Call.SPECIALIZE_SIZE, sides), **conditions}
-        made: list[Directive] = []
-        for number, (size, (call, args)) in enumerate(conditions.items()):
-            made.append(Directive(self.stage.func, self.stage.index, call, args))
-            made += self.version(tails, size, branch=(number,))
+
+        def branch(call: Call, args: Sequence[int], path: tuple[int, ...]) -> Directive:
+            return Directive(self.stage.func, self.stage.index, call, tuple(args), path)
+
+        made = [branch(Call.SPECIALIZE, [n for pair in factors for n in pair], ())]
+        sides = self._sides_inside()
+        if sides:
+            exact = [n for d in sorted(sides) for n in (d, self.estimate[d].min, self.estimate[d].extent)]
+            made.append(branch(Call.SPECIALIZE_SIZE, exact, (0,)))
+            made += self.version(tails, OutputSize.TILE, estimated=sides, branch=(0, 0))
+        made += self.version(tails, OutputSize.TILE, branch=(0,))
         return made + self.version(tails, is_plain=True)
+
+    def _sides_inside(self) -> set[int]:
+        """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""
+        return {
+            dim.pure_dim
+            for dim, pieces in zip(self.stage.loops, self.pieces, strict=True)
+            if not dim.is_reduction and any(level < pieces[0].level for level in self.guest_levels)
+        }
 
     def _first_factors(self) -> list[tuple[int, int]]:
         """Dimension and factor of the first split of each pure loop that is split."""
@@ -223,14 +239,16 @@ class _StageLoops:
         tails: TailRule,
         size: OutputSize = OutputSize.ANY,
         *,
+        estimated: Set[int] = frozenset(),
         branch: tuple[int, ...] = (),
         is_plain: bool = False,
     ) -> list[Directive]:
         """Splits, fusion of the parallel loops, order, and what runs in parallel, in vectors, unrolled.
 
-        Of the Stage, or of one of its specializations; a plain version unrolls nothing.
+        Of the Stage, or of one of its specializations; a plain version unrolls nothing. `estimated` names the sides of
+        an output that have their estimated extent in this one.
         """
-        calls = self._splits(tails, size)
+        calls = self._splits(tails, size, estimated)
         # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes.
         is_guarded = any(_GUARDS.intersection(args) for _, args in calls)
         is_scalar = is_guarded and not tails.stores_densely(self.stage)
@@ -259,7 +277,9 @@ class _StageLoops:
             calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
 
-    def _splits(self, tails: TailRule, size: OutputSize) -> list[tuple[Call, tuple[Argument, ...]]]:
+    def _splits(
+        self, tails: TailRule, size: OutputSize, estimated: Set[int]
+    ) -> list[tuple[Call, tuple[Argument, ...]]]:
         if tails.splits_inside_out(self.stage):
             return self._splits_inside_out()
         calls: list[tuple[Call, tuple[Argument, ...]]] = []
@@ -273,8 +293,9 @@ class _StageLoops:
                 tail = tails.inner_split(self.stage)
                 if number == 0:
                     is_tile = pieces[1].level == self.tile_level
+                    here = OutputSize.ESTIMATED if dim.pure_dim in estimated and not dim.is_reduction else size
                     tail = tails.first_split(
-                        self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, size=size
+                        self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, size=here
                     )
                 calls.append((Call.SPLIT, (rest, pieces[number].loop, inner, factor, tail)))
                 rest = inner

@@ -15,8 +15,8 @@ class LoweringOptions:
     may_alias: bool = False
     """An output may be the same memory as an input: no point of an output is computed twice then."""
     specialize_estimate: bool = True
-    """An output with Funcs inside gets a version for the estimated size alone, beside the others. Their sizes are then
-    constant (measured: 1 to 15 % of the time; nothing without Funcs inside)."""
+    """An output with Funcs inside loops that are whole there gets a version for the estimated extents of these loops,
+    beside the others. Sizes inside are then constant (measured: 1 to 15 % of the time)."""
     kept: Set[int] = frozenset()
     """Funcs that somebody else schedules; they get no directives."""
 

@@ -82,10 +82,6 @@ class TailRule:
         is_shiftable = not self.may_alias and not is_consumed and not self._indexes_by_value(stage)
         return func.is_output and len(func.stages) == 1 and is_shiftable
 
-    def hosts_others(self, stage: _core.Stage) -> bool:
-        """Is another Func computed inside this one?"""
-        return stage.func in self.hosts.values()
-
     def first_split(
         self, stage: _core.Stage, loop: int, factor: int, *, is_tile: bool, is_only: bool, size: OutputSize
     ) -> Tail:
