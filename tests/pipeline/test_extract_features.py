@@ -103,7 +103,13 @@ def test_there_are_forty_classes_with_meanings() -> None:
 
 
 def test_histogram_of_a_stencil() -> None:
-    assert operations(output_stage(blur())) == {"Constant": 1, "AddInt": 2, "DivConst": 1, "LoadStencil": 3, "Store": 1}
+    assert operations(output_stage(blur())) == {
+        "Constant": 1,
+        "AddInt": 2,
+        "FixedPoint": 1,
+        "LoadStencil": 3,
+        "Store": 1,
+    }
 
 
 def test_histogram_of_a_matrix_product() -> None:
@@ -135,6 +141,7 @@ def test_shared_subexpressions_do_not_explode() -> None:
     [
         (hl.f32(X) / 3.0, "DivFloat"),
         (X // 3, "DivConst"),
+        (hl.u16(X) // hl.u16(3), "FixedPoint"),
         (X // 4, "Shift"),
         (X % 8, "Bitwise"),
         (X // (Y + 1), "DivInt"),

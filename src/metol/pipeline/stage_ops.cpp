@@ -91,7 +91,8 @@ OpClass classify_division(const ExprNode& node, const ExprNode& divisor) {
     if (is_power_of_two(divisor.value)) {
         return is_division ? OpClass::Shift : OpClass::Bitwise;
     }
-    return OpClass::DivConst;
+    // The upper half of a product, shifted: 16 bits and less have instructions for that.
+    return node.bits <= 16 ? OpClass::FixedPoint : OpClass::DivConst;
 }
 
 // The class of anything but a load.

@@ -1,5 +1,6 @@
 #include "schedule/loop_nest.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 
@@ -24,6 +25,12 @@ uint64_t hash_outline(const FuncSchedule& schedule) {
     return combine(hash, (static_cast<uint64_t>(schedule.storage) << 32) |
                              (static_cast<uint64_t>(schedule.innermost_dim + 1) << 16) |
                              static_cast<uint64_t>(schedule.slide_dim + 1));
+}
+
+bool is_one_tile(const StageNest& nest) {
+    return std::all_of(nest.levels.begin(), nest.levels.end() - 1, [](const Trips& level) {
+        return std::all_of(level.begin(), level.end(), [](int32_t trips) { return trips == 1; });
+    });
 }
 
 uint64_t hash_schedule(const FuncSchedule& schedule) {
@@ -82,6 +89,10 @@ Pool::~Pool() = default;
 const FuncSchedule* Pool::intern(FuncSchedule schedule) {
     schedule.outline_hash = hash_outline(schedule);
     schedule.hash = hash_schedule(schedule);
+    schedule.is_flat = schedule.placement == Placement::At &&
+                       std::all_of(schedule.stages.begin(), schedule.stages.end(), is_one_tile);
+    // The values of flat code can go straight to the code of those that read them, which therefore see its tile.
+    schedule.outline_hash = schedule.is_flat ? schedule.hash : schedule.outline_hash;
     coarse_hashes(schedule, schedule.coarse_hashes);
     Shard& shard = (*shards_)[schedule.hash % kShards];
     const std::lock_guard lock(shard.mutex);

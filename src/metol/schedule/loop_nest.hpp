@@ -64,8 +64,9 @@ struct FuncSchedule {
     Storage storage = Storage::Plain;
     std::vector<StageNest> stages;  // [stages of the Func]; empty for Unscheduled and Inline
     // Filled in by the Pool, from the fields above.
+    bool is_flat = false;                                 // computed inside another, in one tile a Stage
     uint64_t hash = 0;                                    // of everything
-    uint64_t outline_hash = 0;                            // of everything but the tilings
+    uint64_t outline_hash = 0;                            // of everything but the tilings, unless it is flat
     std::array<uint64_t, kCoarseDepths> coarse_hashes{};  // by depth; see schedule/structural_hash.hpp
     bool operator==(const FuncSchedule&) const = default;
     bool is_computed() const { return placement == Placement::Root || placement == Placement::At; }

@@ -11,8 +11,15 @@ namespace {
 // Of two kinds of work that different ports of a core do at once, the lesser still costs this share: they never
 // overlap perfectly, and a schedule that does less of it should win.
 constexpr double kOverlapShare = 0.3;
+// The same of lines that come from a core's own caches and the last one: the core runs ahead of them only so far.
+constexpr double kLineOverlapShare = 0.6;
 // By how much the time of one task differs from the next.
 constexpr double kStragglerShare = 0.2;
+
+// The share of `hidden` seconds that show beside `shown` ones.
+double visible_share(double hidden, double shown, double overlap) {
+    return hidden <= 0 ? 0 : (std::max(0.0, hidden - shown) + overlap * std::min(hidden, shown)) / hidden;
+}
 
 }  // namespace
 
@@ -39,9 +46,11 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     const double dense = vectors * feature(k_vector_loads_per_vector) * machine.seconds_per_vector_load / workers;
     const double gathers =
         vectors * feature(k_scalar_loads_per_vector) * machine.seconds_per_gathered_element / workers;
-    const double loads = dense + gathers;
-    const double visible =
-        loads <= 0 ? 0 : (std::max(0.0, loads - compute) + kOverlapShare * std::min(loads, compute)) / loads;
+    const double visible = visible_share(dense + gathers, compute, kOverlapShare);
+    const double lines = (feature(k_bytes_into_l1) * machine.seconds_per_byte_into_l1 +
+                          feature(k_bytes_into_l2) * machine.seconds_per_byte_into_l2) /
+                         workers;
+    const double visible_lines = visible_share(lines, compute + feature(k_num_scalars) * scalar, kLineOverlapShare);
     out[t_vector_loads] = visible * machine.seconds_per_vector_load / workers;
     out[t_scalar_loads_of_vectors] = visible * machine.seconds_per_gathered_element / workers;
     out[t_scalar_loads_of_scalars] = machine.seconds_per_scalar_load / workers;
@@ -52,8 +61,8 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
 
     // Memory and the system's page tables are shared: their rates for all threads together are wall-clock already.
     const bool is_shared = tasks > 1 && machine.cores > 1;
-    out[t_bytes_into_l1] = machine.seconds_per_byte_into_l1 / workers;
-    out[t_bytes_into_l2] = machine.seconds_per_byte_into_l2 / workers;
+    out[t_bytes_into_l1] = visible_lines * machine.seconds_per_byte_into_l1 / workers;
+    out[t_bytes_into_l2] = visible_lines * machine.seconds_per_byte_into_l2 / workers;
     out[t_bytes_into_l3] = is_shared ? machine.seconds_per_byte_into_l3_all_cores : machine.seconds_per_byte_into_l3;
     out[t_segments_into_l2] = machine.seconds_per_segment / workers;
     out[t_bytes_written_beyond_l2] = machine.seconds_per_byte_into_l2 / workers;

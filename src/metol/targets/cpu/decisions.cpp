@@ -107,6 +107,50 @@ Pruned check_recompute(const PipelineIndex& index, const LoopNest& child, int fu
     return computed > kMaxRecompute * needed ? Pruned::RecomputesTooMuch : Pruned::None;
 }
 
+// Does the unrolled tile fit into registers and the cache of decoded instructions? `loops` is what it is a tile of.
+Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, const Stage& stage,
+                  const StageTiling& tiling, const Box& loops, bool is_sliding) {
+    int64_t unrolled = 1;
+    bool is_whole = true;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        const bool is_vector = static_cast<int>(i) == tiling.vector_loop;
+        unrolled *= is_vector ? tiling.tile[i] / tiling.vector_width : tiling.tile[i];
+        is_whole = is_whole && loops[static_cast<int>(i)].extent() <= tiling.tile[i];
+    }
+    const double registers =
+        std::max(1.0, static_cast<double>(tiling.vector_width) * stage.widest_bytes / machine.vector_bytes);
+    const double code = static_cast<double>(unrolled) * registers * operations_of(stage);
+    const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : is_whole ? kMaxWholeUnroll : kMaxUnroll;
+    const bool is_large = static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index);
+    return unrolled > 1 && is_large ? Pruned::TileTooLarge : Pruned::None;
+}
+
+// The tiling of a Stage computed in the body of another's tile, which is short and unrolled: as one tile, if that fits.
+// The values of such code need not go through memory.
+StageTiling flattened(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, int stage_id,
+                      const Box& loops, const FuncSchedule& schedule, const StageTiling& tiling) {
+    const Stage& stage = index.stage(stage_id);
+    const bool is_in_tile = schedule.placement == Placement::At && schedule.slide_dim < 0 &&
+                            schedule.compute.level == nest_of(index, nest, schedule.compute.stage).inner_level() - 1;
+    if (!is_in_tile || !reduction_loops(stage).empty()) {
+        return tiling;
+    }
+    StageTiling whole = tiling;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        const int32_t unit = static_cast<int>(i) == tiling.vector_loop ? tiling.vector_width : 1;
+        const int64_t extent = std::min<int64_t>(loops[static_cast<int>(i)].extent(), kMaxWholeUnroll * unit);
+        whole.tile[i] = divide_up(std::max<int64_t>(1, extent), unit) * unit;
+    }
+    const bool fits = check_tile(machine, index, stage, whole, loops, false) == Pruned::None;
+    const Trips& tile = whole.tile;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (tile[i] < loops[static_cast<int>(i)].extent()) {
+            return tiling;
+        }
+    }
+    return fits ? whole : tiling;
+}
+
 // Gives every Stage of a newly placed Func its default tiling.
 void tile_by_default(const CpuParameters& machine, const PipelineIndex& index, LoopNest& child, FuncSchedule& schedule,
                      int preferred_dim) {
@@ -117,7 +161,8 @@ void tile_by_default(const CpuParameters& machine, const PipelineIndex& index, L
         const int stage_id = func.stages[s];
         const Box loops = regions.loops(stage_id, schedule.compute);
         const bool is_root = schedule.placement == Placement::Root;
-        const StageTiling tiling = default_tiling(machine, index, stage_id, loops, preferred_dim, schedule);
+        const StageTiling rolled = default_tiling(machine, index, stage_id, loops, preferred_dim, schedule);
+        const StageTiling tiling = flattened(machine, index, child, stage_id, loops, schedule, rolled);
         schedule.stages.push_back(make_nest(index.stage(stage_id), loops, tiling, is_root));
         const bool sets_layout = s == 0 && !func.is_output && tiling.vector_loop >= 0;
         if (sets_layout) {
@@ -201,22 +246,6 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     return Pruned::None;
 }
 
-// Does the unrolled tile fit into registers and the cache of decoded instructions?
-Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, const Stage& stage,
-                  const StageTiling& tiling, bool is_sliding) {
-    int64_t unrolled = 1;
-    for (size_t i = 0; i < stage.loops.size(); i++) {
-        const bool is_vector = static_cast<int>(i) == tiling.vector_loop;
-        unrolled *= is_vector ? tiling.tile[i] / tiling.vector_width : tiling.tile[i];
-    }
-    const double registers =
-        std::max(1.0, static_cast<double>(tiling.vector_width) * stage.widest_bytes / machine.vector_bytes);
-    const double code = static_cast<double>(unrolled) * registers * operations_of(stage);
-    const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : kMaxUnroll;
-    const bool is_large = static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index);
-    return unrolled > 1 && is_large ? Pruned::TileTooLarge : Pruned::None;
-}
-
 Pruned check_tasks(const CpuParameters& machine, const Stage& stage, const Box& loops, const Trips& tile,
                    const Trips& made) {
     int64_t tasks = 1;
@@ -298,7 +327,7 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
         return reason;
     }
     if (decision.kind != DecisionKind::Parallel) {
-        const Pruned reason = check_tile(machine, index, stage, tiling, schedule.slide_dim >= 0);
+        const Pruned reason = check_tile(machine, index, stage, tiling, loops, schedule.slide_dim >= 0);
         if (reason != Pruned::None) {
             return reason;
         }

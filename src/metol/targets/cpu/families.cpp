@@ -104,7 +104,7 @@ std::vector<int32_t> tile_sizes(int64_t extent, int32_t unit) {
         sizes.push_back(size);
     }
     const bool is_short =
-        unit == 1 && extent <= kMaxUnroll && std::find(sizes.begin(), sizes.end(), extent) == sizes.end();
+        unit == 1 && extent <= kMaxWholeUnroll && std::find(sizes.begin(), sizes.end(), extent) == sizes.end();
     if (is_short) {
         sizes.push_back(static_cast<int32_t>(extent));
     }

@@ -5,6 +5,7 @@
 #include "schedule/tilings.hpp"
 #include "targets/cpu/group_featurizer.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/registers.hpp"
 
 namespace metol::cpu {
 
@@ -141,8 +142,9 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
         const TileLoads loads = loads_of_tile(index_, nest_, access, tile);
-        total.dense += loads.dense;
-        total.scalar += loads.scalar;
+        const bool is_free = is_in_registers(access.producer);
+        total.dense += is_free ? 0 : loads.dense;
+        total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
     }
     // An accumulator stays in registers while the loop just outside the tile reduces into it: a scan does not.
     double reduced = 1;
@@ -169,14 +171,28 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         total.dense += loads.dense / visits;
         total.scalar += loads.scalar / visits;
     }
+    const bool is_stored = !is_scatter && !is_in_registers(stage.func);
     out[k_vector_stores] =
-        static_cast<float>(is_scatter ? 0 : registers * context.iterations_of_tile * vectors / visits);
+        static_cast<float>(is_stored ? registers * context.iterations_of_tile * vectors / visits : 0);
     if (width > 1) {
         out[k_vector_loads_per_vector] = static_cast<float>(total.dense / vectors);
         out[k_scalar_loads_per_vector] = static_cast<float>(total.scalar / vectors);
     } else {
         out[k_scalar_loads_per_scalar] = static_cast<float>(total.scalar / context.tile_points);
     }
+}
+
+bool GroupFeaturizer::is_in_registers(int func) {
+    if (!nest_[func].is_flat) {
+        return false;
+    }
+    const uint64_t key = site_key(1, func, Site{});
+    if (const double* found = storage_->find(key)) {
+        return *found != 0;
+    }
+    const bool is_so = cpu::is_in_registers(machine_, index_, nest_, regions_, func);
+    storage_->add(key) = is_so ? 1 : 0;
+    return is_so;
 }
 
 void GroupFeaturizer::measure_working_sets(const StageContext& context, float* out) {
@@ -240,6 +256,10 @@ void GroupFeaturizer::featurize_stage(int stage_id, StageRow& row) {
     measure_storage(context, out);
     measure_reads(context, out);
     count_loads(context, out);
+    if (is_in_registers(index_.stage(stage_id).func)) {
+        out[k_in_registers] = 1;
+        out[k_loop_iterations] = 0;
+    }
     measure_traffic(context, out);
     measure_working_sets(context, out);
     add_inlined(context, row);

@@ -73,6 +73,7 @@ class GroupFeaturizer {
     void measure_reads(const StageContext& context, float* out);
     void count_loads(const StageContext& context, float* out);
     bool returns_memory();
+    bool is_in_registers(int func);
     bool writes_densely(const StageContext& context) const;
     void measure_traffic(const StageContext& context, float* out);
     void measure_working_sets(const StageContext& context, float* out);
@@ -87,7 +88,7 @@ class GroupFeaturizer {
     Regions regions_;
     Borrowed<SiteTable<std::vector<ReadBox>>> reads_;
     Borrowed<SiteTable<double>> touched_;
-    Borrowed<SiteTable<double>> storage_;
+    Borrowed<SiteTable<double>> storage_;  // bytes, and whether in registers
     std::vector<ReadBox> outside_;  // what touched_bytes is adding up
 };
 

@@ -13,6 +13,8 @@ inline constexpr int64_t kParallelCap = 128;
 inline constexpr int64_t kMaxRecompute = 10;
 inline constexpr int32_t kMaxTasksPerCore = 16;
 inline constexpr int32_t kMaxUnroll = 16;
+// A loop that is unrolled whole: sixteen iterations and what a stencil adds to them on both sides.
+inline constexpr int32_t kMaxWholeUnroll = 24;
 // Reduction loops that are unrolled in part, and blocks of those that run partly outside the pure loops: 16, 64, 256.
 inline constexpr int32_t kMaxPartialUnroll = 8;
 inline constexpr int32_t kLeastReductionBlock = 16;

@@ -119,7 +119,7 @@ def _seconds_by_class(rates: OperationRates) -> Mapping[str, float]:
         "SelectFloat": rates.f32_compare_select_seconds / 2,
         "Bitwise": integer,
         "Shift": integer,
-        "FixedPoint": 2 * rates.i16_add_seconds,
+        "FixedPoint": rates.i16_mul_seconds + rates.i16_add_seconds,
         "Round": rates.f32_add_seconds,
         "Sqrt": rates.f32_sqrt_seconds,
         "Transcendental": rates.f32_exp_seconds,

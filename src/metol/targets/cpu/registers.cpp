@@ -1,0 +1,74 @@
+#include "targets/cpu/registers.hpp"
+
+#include <algorithm>
+
+#include "schedule/tilings.hpp"
+#include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/storage.hpp"
+
+namespace metol::cpu {
+
+namespace {
+
+// What two Stages must have in common for a value of one to be an operand of the other, without memory between them.
+struct Lanes {
+    int width = 1;
+    int64_t points = 1;  // along the vector loop
+    bool operator==(const Lanes&) const = default;
+};
+
+Lanes lanes_of(const StageNest& nest) {
+    const auto loop = static_cast<size_t>(nest.vector_loop);
+    return {nest.vector_width, nest.vector_loop < 0 ? 1 : nest.levels.back()[loop]};
+}
+
+// Do the lanes of a Stage fill what is needed of its Func exactly, along the dimension that is dense in storage?
+bool fills_vectors(const Stage& stage, const StageNest& nest, const FuncSchedule& schedule, const Box& production) {
+    if (nest.vector_loop < 0) {
+        return true;
+    }
+    const int dim = stage.loops[static_cast<size_t>(nest.vector_loop)].pure_dim;
+    return dim == schedule.innermost_dim && production[dim].extent() == lanes_of(nest).points;
+}
+
+}  // namespace
+
+bool is_in_registers(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, Regions& regions,
+                     int func) {
+    const FuncSchedule& schedule = nest[func];
+    if (schedule.placement != Placement::At || !schedule.is_flat || schedule.slide_dim >= 0 ||
+        schedule.storage == Storage::Hoisted || schedule.stages.empty()) {
+        return false;
+    }
+    const StageNest& host = nest_of(index, nest, schedule.compute.stage);
+    if (schedule.compute.level != host.inner_level() - 1) {
+        return false;
+    }
+    const Box& production = regions.production(func);
+    const Lanes lanes = lanes_of(schedule.stages.front());
+    const int64_t registers =
+        production.points() / lanes.width *
+        divide_up(static_cast<int64_t>(lanes.width) * index.func(func).bytes_per_point(), machine.vector_bytes);
+    if (registers > machine.vector_registers || is_on_heap(index, nest, regions, func)) {
+        return false;
+    }
+    for (size_t i = 0; i < schedule.stages.size(); i++) {
+        const Stage& stage = index.stage(index.func(func).stages[i]);
+        const bool is_alike = lanes_of(schedule.stages[i]) == lanes && !stage.has_data_dependent_write &&
+                              fills_vectors(stage, schedule.stages[i], schedule, production);
+        if (!is_alike) {
+            return false;
+        }
+    }
+    std::vector<int> readers;
+    collect_readers(index, nest, func, readers);
+    return std::all_of(readers.begin(), readers.end(), [&](int reader) {
+        const FuncSchedule& reading = nest[index.stage(reader).func];
+        const bool is_host = reader == schedule.compute.stage;
+        const bool is_beside = reading.placement == Placement::At && reading.compute == schedule.compute &&
+                               reading.is_flat && reading.slide_dim < 0;
+        return (is_host || is_beside) && lanes_of(nest_of(index, nest, reader)) == lanes;
+    });
+}
+
+}  // namespace metol::cpu

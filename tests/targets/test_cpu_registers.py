@@ -1,0 +1,61 @@
+"""Which Funcs never reach memory: judged by the loop nest alone here, independently of the core."""
+
+from collections.abc import Callable
+from math import prod
+
+import halide as hl
+import pytest
+from small_pipelines import blur, chain
+
+from metol import _core
+from metol.pipeline import PipelineDag, extract
+from metol.targets.cpu import CpuMachine, cpu_parameters
+
+def features(space: _core.Space, state: _core.States) -> list[dict[str, float]]:
+    return [dict(zip(space.feature_table(), map(float, row), strict=True)) for row in space.featurize(state)[0]]
+
+
+def lanes(nest: _core.StageNest) -> tuple[int, int]:
+    """Width of a vector, and points of the tile along it: what a value of one Stage is to another."""
+    return nest.vector_width, nest.levels[-1][nest.vector_loop] if nest.vector_loop >= 0 else 1
+
+
+def is_one_tile(nest: _core.StageNest) -> bool:
+    return all(trips == 1 for level in nest.levels[:-1] for trips in level)
+
+
+def is_inside_a_tile(schedules: list[_core.FuncSchedule], dag: PipelineDag, schedule: _core.FuncSchedule) -> bool:
+    """Is it computed, as one tile and not as a window, in the body of its host's tile?"""
+    host = dag.stages[schedule.compute.stage]
+    nest = schedules[host.func].stages[host.index]
+    is_flat = all(is_one_tile(own) for own in schedule.stages)
+    return schedule.slide_dim < 0 and is_flat and schedule.compute.level == len(nest.levels) - 2
+
+
+def leaves(build: Callable[[], hl.Pipeline], count: int) -> tuple[PipelineDag, _core.Space, _core.States]:
+    dag = extract(build())
+    space = _core.Space(dag, cpu_parameters(CpuMachine.default(threads=2), dag), _core.SpaceOptions(), 1)
+    return dag, space, space.rollout(space.root().take([0] * count), list(range(count)))
+
+
+@pytest.mark.parametrize("build", [blur, chain], ids=lambda build: build.__name__)
+def test_values_stay_in_registers_between_unrolled_tiles_of_the_same_lanes(build: Callable[[], hl.Pipeline]) -> None:
+    dag, space, found = leaves(build, 1500)
+    seen = 0
+    for position in range(len(found)):
+        state = found.take([position])
+        schedules = state.describe()
+        for stage, row in zip(dag.stages, features(space, state), strict=True):
+            schedule = schedules[stage.func]
+            if row["in_registers"] == 0:
+                continue
+            seen += 1
+            assert schedule.placement == _core.Placement.AT
+            assert is_inside_a_tile(schedules, dag, schedule)
+            own = schedule.stages[0]
+            host = dag.stages[schedule.compute.stage]
+            reader = schedules[host.func].stages[host.index]
+            assert lanes(own) == lanes(reader)
+            assert prod(own.levels[-1]) / own.vector_width <= 32
+            assert row["vector_stores"] == row["loop_iterations"] == row["heap_allocations"] == 0
+    assert seen > 0
