@@ -169,3 +169,22 @@ def test_updates_of_outputs_of_one_dimension_have_no_vectors() -> None:
         if d.func == output and d.call is Call.VECTORIZE
     ]
     assert set(vectors) == {0}
+
+
+def test_loads_are_predicated_only_where_none_is_inlined_with_others() -> None:
+    # The predicate goes around the call of what is inlined; of its loads those that occur twice are lifted out of it.
+    dag, space = cpu_space(chain)
+    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    predicated = inlining = 0
+    for position in range(200):
+        leaf = leaves.take([position])
+        inlined = {s.func for s in leaf.describe() if s.placement == _core.Placement.INLINE}
+        calls = schedule_of(chain, dag, leaf).directives
+        for directive in calls:
+            stage = dag.stages[dag.funcs[directive.func].stages[directive.stage]]
+            inlines = any(edge.producer in inlined for edge in stage.edges)
+            inlining += inlines
+            if directive.call is Call.SPLIT and directive.args[-1] is Tail.PREDICATE_LOADS:
+                predicated += 1
+                assert not inlines
+    assert predicated > 0 and inlining > 0

@@ -109,9 +109,11 @@ class TailRule:
         if self._reads_more(stage, loop):
             # Halide 21 compiles predicated loads of stride 2 to code that reads other elements, rounds up the regions
             # of what is computed inside a loop whose loads are predicated, and in vectors keeps one predicate alone.
+            # The predicate is put around the call of what is inlined, and loads within that occur twice are lifted out.
             is_alone = stage.func not in self.encloses_reader
             is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
-            can_predicate = is_only and is_tile and is_alone and is_vector and self.reads_densely(stage)
+            is_safe = is_only and is_tile and is_alone and is_vector and self._inlines_clamped_loads_alone(stage)
+            can_predicate = is_safe and self.reads_densely(stage)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
         if stage.func in self.encloses_reader or is_sliding:
             return Tail.GUARD_WITH_IF
@@ -163,7 +165,7 @@ class TailRule:
             return False
         if producer not in self.inlined:
             return dimension == self._dense_dim(producer)
-        inlined = self.dag.stages[self.dag.funcs[producer].stages[0]]
+        inlined = self._inlined_stage(producer)
         (through,) = (i for i, inner in enumerate(inlined.loops) if inner.pure_dim == dimension)
         return self._is_dense_along(inlined, through)
 
@@ -173,6 +175,19 @@ class TailRule:
         here = [_ANYWHERE if dim.is_reduction else _ends(region[dim.pure_dim]) for dim in stage.loops]
         here[loop] = (here[loop][0], here[loop][0])
         return self._grows(stage, here, [*here[:loop], _ANYWHERE, *here[loop + 1 :]])
+
+    def _inlines_clamped_loads_alone(self, stage: _core.Stage) -> bool:
+        """Does whatever is inlined into a Stage load nothing but inputs, at coordinates clamped to their bounds?"""
+        inlined = [self._inlined_stage(edge.producer) for edge in stage.edges if edge.producer in self.inlined]
+        return all(
+            all(self.dag.funcs[edge.producer].is_input or edge.producer in self.inlined for edge in inner.edges)
+            and not any(self._reads_more(inner, loop) for loop in range(len(inner.loops)))
+            and self._inlines_clamped_loads_alone(inner)
+            for inner in inlined
+        )
+
+    def _inlined_stage(self, func: int) -> _core.Stage:
+        return self.dag.stages[self.dag.funcs[func].stages[0]]
 
     def _grows(self, stage: _core.Stage, fewer: Ranges, more: Ranges) -> bool:
         """Does it load more of an input, and not all there is, where its loops cover `more` instead of `fewer`?"""
@@ -184,7 +199,7 @@ class TailRule:
                 if any(new not in (old, all_) for old, new, all_ in zip(before, after, whole, strict=True)):
                     return True
             elif edge.producer in self.inlined:
-                inlined = self.dag.stages[producer.stages[0]]
+                inlined = self._inlined_stage(edge.producer)
                 order = [dim.pure_dim for dim in inlined.loops]
                 if self._grows(inlined, [before[d] for d in order], [after[d] for d in order]):
                     return True
@@ -195,7 +210,7 @@ class TailRule:
         if stage.has_data_dependent_read or stage.has_data_dependent_write:
             return True
         return any(
-            self._indexes_by_value(self.dag.stages[self.dag.funcs[edge.producer].stages[0]])
+            self._indexes_by_value(self._inlined_stage(edge.producer))
             for edge in stage.edges
             if edge.producer in self.inlined
         )
