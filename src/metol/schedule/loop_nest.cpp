@@ -21,6 +21,9 @@ uint64_t hash_outline(const FuncSchedule& schedule) {
     uint64_t hash = combine(static_cast<uint64_t>(schedule.func), static_cast<uint64_t>(schedule.placement));
     hash = hash_site(hash, schedule.compute);
     hash = hash_site(hash, schedule.store);
+    if (schedule.slide_dim >= 0) {
+        hash = combine(hash, static_cast<uint64_t>(schedule.slide_step));
+    }
     return combine(hash, (static_cast<uint64_t>(schedule.storage) << 32) |
                              (static_cast<uint64_t>(schedule.innermost_dim + 1) << 16) |
                              static_cast<uint64_t>(schedule.slide_dim + 1));
@@ -44,6 +47,13 @@ uint64_t hash_schedule(const FuncSchedule& schedule) {
     return hash;
 }
 
+// The same decisions; the hashes follow from these.
+bool is_same(const FuncSchedule& a, const FuncSchedule& b) {
+    return a.func == b.func && a.placement == b.placement && a.compute == b.compute && a.store == b.store &&
+           a.slide_dim == b.slide_dim && a.slide_step == b.slide_step && a.innermost_dim == b.innermost_dim &&
+           a.storage == b.storage && a.stages == b.stages;
+}
+
 }  // namespace
 
 // Open addressing: a search interns several schedules for each candidate, nearly all of them known.
@@ -62,7 +72,8 @@ struct Pool::Shard {
     Slot& slot(const FuncSchedule& schedule) {
         // The low bits chose the shard.
         size_t i = (schedule.hash / kShards) & (slots.size() - 1);
-        while (slots[i].schedule != nullptr && !(slots[i].hash == schedule.hash && *slots[i].schedule == schedule)) {
+        while (slots[i].schedule != nullptr &&
+               !(slots[i].hash == schedule.hash && is_same(*slots[i].schedule, schedule))) {
             i = (i + 1) & (slots.size() - 1);
         }
         return slots[i];
@@ -82,7 +93,6 @@ Pool::~Pool() = default;
 const FuncSchedule* Pool::intern(FuncSchedule schedule) {
     schedule.outline_hash = hash_outline(schedule);
     schedule.hash = hash_schedule(schedule);
-    coarse_hashes(schedule, schedule.coarse_hashes);
     Shard& shard = (*shards_)[schedule.hash % kShards];
     const std::lock_guard lock(shard.mutex);
     Shard::Slot* slot = &shard.slot(schedule);
@@ -93,6 +103,7 @@ const FuncSchedule* Pool::intern(FuncSchedule schedule) {
         shard.grow();
         slot = &shard.slot(schedule);
     }
+    coarse_hashes(schedule, schedule.coarse_hashes);
     shard.values.push_back(std::move(schedule));
     *slot = {shard.values.back().hash, &shard.values.back()};
     return slot->schedule;
