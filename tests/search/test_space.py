@@ -210,6 +210,26 @@ def test_costs_are_the_same_without_anything_remembered(build, make) -> None:
         assert fresh[0] == remembered[position]
 
 
+def test_costs_do_not_depend_on_the_pipelines_before_them() -> None:
+    dags = [extract(build()) for build in PIPELINES.values()]
+
+    def costs_in_order(order: range) -> dict[int, list[float]]:
+        found = {}
+        for position in order:
+            space = make_space(dags[position])
+            found[position] = space.cost(leaves_of(space, 12), _core.CostModel()).tolist()
+        return found
+
+    assert costs_in_order(range(len(dags))) == costs_in_order(range(len(dags) - 1, -1, -1))
+
+
+def test_a_cost_is_the_sum_over_its_stages(space: _core.Space) -> None:
+    leaves = leaves_of(space, 20)
+    costs = space.cost(leaves, _core.CostModel())
+    sums = [space.stage_costs(leaves.take([i]), _core.CostModel()).sum() for i in range(len(leaves))]
+    np.testing.assert_allclose(sums, costs, rtol=1e-6)
+
+
 def test_costs_are_positive(space: _core.Space) -> None:
     costs = space.cost(leaves_of(space, 50), _core.CostModel())
     assert np.isfinite(costs).all()

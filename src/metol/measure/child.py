@@ -16,22 +16,22 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from metol.errors import MetolError
 from metol.lower import Schedule
 from metol.measure import messages as m
-from metol.measure.case import Array, Case
-from metol.measure.cases import AWKWARD, ESTIMATED, app_cases, app_tolerance, pipeline_case
-from metol.measure.compiled import CompiledPipeline
-from metol.measure.fence import fence_inputs
 from metol.measure.gate import BufferSizes, Gate
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
 from metol.measure.source import PipelineSource, SourceKind, load_app
 from metol.measure.timing import take_samples
-from metol.measure.tolerance import compare, default_tolerance
 from metol.pipeline import strip_schedules
+
+if TYPE_CHECKING:
+    # What compiles and runs needs NumPy, whose import takes longer than most schedules take to judge.
+    from metol.measure.case import Array, Case
+    from metol.measure.compiled import CompiledPipeline
 
 __all__ = ["main"]
 
@@ -66,7 +66,7 @@ class Session:
             case m.MakeCases():
                 return self._make_cases(Path(request.folder), request.seed)
             case m.Verify():
-                return self._verify(Case.load(Path(request.case)))
+                return self._verify(Path(request.case))
             case m.Time():
                 return m.Samples(take_samples(self._timed_run(request.case), request.seconds))
             case m.OpenGate():
@@ -92,6 +92,11 @@ class Session:
         self._gate = Gate(source.build, BufferSizes.from_json(request.sizes), request.target)
         return m.Done(time.perf_counter() - start)
 
+    def use_pause(self) -> None:
+        """Do what the next request will need, while the parent still searches; whatever is wrong shows again then."""
+        if self._gate is not None:
+            self._gate.prepare()
+
     def _schedule(self, request: m.ApplyScheduler) -> m.Done:
         scheduler = Scheduler.parse(request.scheduler)
         strip_schedules(self._pipeline, scheduler.kept())
@@ -100,17 +105,21 @@ class Session:
         return m.Done(time.perf_counter() - start)
 
     def _compile(self) -> m.Done:
+        from metol.measure.compiled import CompiledPipeline
+
         start = time.perf_counter()
         self._compiled = CompiledPipeline.compile(self._pipeline, self._target)
         return m.Done(time.perf_counter() - start)
 
-    def _code(self) -> CompiledPipeline:
+    def _code(self) -> "CompiledPipeline":
         assert self._compiled is not None, "asked to run before compiling"
         return self._compiled
 
     def _make_cases(self, folder: Path, seed: int) -> m.CasesMade:
         """Make, run and save the cases; only an application promises that its pipeline works at the awkward size."""
         import halide as hl
+
+        from metol.measure.cases import AWKWARD, ESTIMATED, app_cases
 
         assert self._source is not None
         if self._source.kind is SourceKind.APP:
@@ -125,10 +134,16 @@ class Session:
             return m.CasesMade(saved, f"one size alone, for the reference fails at the awkward one: {_message(error)}")
         return m.CasesMade(saved, "")
 
-    def _case(self, name: str, seed: int) -> Case:
+    def _case(self, name: str, seed: int) -> "Case":
+        from metol.measure.cases import pipeline_case
+
         return pipeline_case(self._pipeline, self._code(), name, seed)
 
-    def _save_expected(self, case: Case, folder: Path, app: Any) -> str:
+    def _save_expected(self, case: "Case", folder: Path, app: Any) -> str:
+        from metol.measure.case import Case
+        from metol.measure.cases import app_tolerance
+        from metol.measure.tolerance import default_tolerance
+
         expected, _ = self._code().run_once(case)
         if app is None:
             tolerances = tuple(default_tolerance(array, has_floats=self._has_floats(expected)) for array in expected)
@@ -137,7 +152,7 @@ class Session:
         Case(case.name, case.inputs, case.outputs, expected, tolerances).save(folder)
         return str(folder)
 
-    def _has_floats(self, outputs: tuple[Array, ...]) -> bool:
+    def _has_floats(self, outputs: "tuple[Array, ...]") -> bool:
         """Whether floats may have been rounded to these outputs; the lowered code shows floats inside Exprs, too."""
         if not any(array.dtype.kind in "iu" and array.dtype.itemsize <= 2 for array in outputs):
             return False
@@ -148,7 +163,12 @@ class Session:
             self._pipeline.compile_to_lowered_stmt(file.name, arguments, hl.StmtOutputFormat.Text, self._target)
             return "float" in Path(file.name).read_text()
 
-    def _verify(self, case: Case) -> m.Verdict:
+    def _verify(self, folder: Path) -> m.Verdict:
+        from metol.measure.case import Case
+        from metol.measure.fence import fence_inputs
+        from metol.measure.tolerance import compare
+
+        case = Case.load(folder)
         where = f"{case.name} {case.size_text}"
         verdicts = []
         for at_end in (True, False):
@@ -161,6 +181,8 @@ class Session:
         return min(verdicts, key=lambda verdict: verdict.is_equal)
 
     def _timed_run(self, folder: str) -> Callable[[], object]:
+        from metol.measure.case import Case
+
         if self._timed is None or self._timed[0] != folder:
             self._timed = (folder, self._code().bind(Case.load(Path(folder))))
         return self._timed[1]
@@ -184,6 +206,8 @@ def _serve(session: Session, requests: IO[bytes], answers: Any) -> None:
         except Exception as error:  # noqa: BLE001, the boundary of the child process: whatever it is, it is an outcome
             answer = m.Failure(type(error).__name__, _message(error), isinstance(error, MetolError))
         answers.write(m.encode(answer))
+        with contextlib.suppress(Exception):
+            session.use_pause()
 
 
 def _confine(parent: int, threads: int, memory_bytes: int) -> None:

@@ -96,6 +96,10 @@ class Gate:
         self._target = target
         self._references: dict[tuple[int, ...], LoweredPipeline | None] = {}
 
+    def prepare(self) -> None:
+        """Lower the reference before there is a schedule to compare with it; `refusal` does so where this was not."""
+        self._reference(())
+
     def refusal(self, schedule: Schedule) -> str:
         """Tell why a schedule is refused, or "" where it is not."""
         kept = tuple(keep.func for keep in schedule.kept)

@@ -89,6 +89,13 @@ class Scheduler:
 
         return tuple(keep.func for keep in load(self.file).kept)
 
+    def load(self) -> None:
+        """Load what schedules: whoever times it means the schedule, not the import."""
+        if self.name in PEERS:
+            _load_peer(PEERS[self.name])
+        elif self.name not in ("reference", "schedule"):
+            _ = importlib.import_module("metol").autoschedule
+
     def apply(self, pipeline: Any, target: Any, threads: int) -> int | None:
         """Schedule `pipeline`, which carries no schedule, in place.
 
@@ -143,10 +150,16 @@ def _unbounded_funcs(pipeline: Any) -> frozenset[int]:
     return frozenset(position for position, func in enumerate(funcs) if func.must_inline)
 
 
-def _apply_peer(peer: _Peer, options: dict[str, Option], pipeline: Any, target: Any, threads: int) -> None:
+def _load_peer(peer: _Peer) -> None:
     import halide as hl
 
     hl.load_plugin(f"{hl.install_dir()}/lib64/libautoschedule_{peer.plugin}.so")
+
+
+def _apply_peer(peer: _Peer, options: dict[str, Option], pipeline: Any, target: Any, threads: int) -> None:
+    import halide as hl
+
+    _load_peer(peer)
     values = {"parallelism": threads, **dict(peer.options), **options}
     text = {key: str(value) for key, value in values.items()}
     pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(peer.halide_name, text))

@@ -81,6 +81,7 @@ def measure_search(
 def search_and_count(scheduler: Scheduler, pipeline: Any, target: Any, threads: int) -> m.Searched:
     """Schedule `pipeline` in place, in the child process."""
     is_peer = scheduler.name in PEERS
+    scheduler.load()
     if is_peer:
         os.environ[_LOG_VARIABLE] = "1"
     # What the process held before this search is not its peak.

@@ -22,6 +22,9 @@ uint64_t hash_outline(const FuncSchedule& schedule) {
     uint64_t hash = combine(static_cast<uint64_t>(schedule.func), static_cast<uint64_t>(schedule.placement));
     hash = hash_site(hash, schedule.compute);
     hash = hash_site(hash, schedule.store);
+    if (schedule.slide_dim >= 0) {
+        hash = combine(hash, static_cast<uint64_t>(schedule.slide_step));
+    }
     return combine(hash, (static_cast<uint64_t>(schedule.storage) << 32) |
                              (static_cast<uint64_t>(schedule.innermost_dim + 1) << 16) |
                              static_cast<uint64_t>(schedule.slide_dim + 1));
@@ -51,6 +54,13 @@ uint64_t hash_schedule(const FuncSchedule& schedule) {
     return hash;
 }
 
+// The same decisions; the hashes follow from these.
+bool is_same(const FuncSchedule& a, const FuncSchedule& b) {
+    return a.func == b.func && a.placement == b.placement && a.compute == b.compute && a.store == b.store &&
+           a.slide_dim == b.slide_dim && a.slide_step == b.slide_step && a.innermost_dim == b.innermost_dim &&
+           a.storage == b.storage && a.stages == b.stages;
+}
+
 }  // namespace
 
 // Open addressing: a search interns several schedules for each candidate, nearly all of them known.
@@ -69,7 +79,8 @@ struct Pool::Shard {
     Slot& slot(const FuncSchedule& schedule) {
         // The low bits chose the shard.
         size_t i = (schedule.hash / kShards) & (slots.size() - 1);
-        while (slots[i].schedule != nullptr && !(slots[i].hash == schedule.hash && *slots[i].schedule == schedule)) {
+        while (slots[i].schedule != nullptr &&
+               !(slots[i].hash == schedule.hash && is_same(*slots[i].schedule, schedule))) {
             i = (i + 1) & (slots.size() - 1);
         }
         return slots[i];
@@ -93,7 +104,6 @@ const FuncSchedule* Pool::intern(FuncSchedule schedule) {
                        std::all_of(schedule.stages.begin(), schedule.stages.end(), is_one_tile);
     // The values of flat code can go straight to the code of those that read them, which therefore see its tile.
     schedule.outline_hash = schedule.is_flat ? schedule.hash : schedule.outline_hash;
-    coarse_hashes(schedule, schedule.coarse_hashes);
     Shard& shard = (*shards_)[schedule.hash % kShards];
     const std::lock_guard lock(shard.mutex);
     Shard::Slot* slot = &shard.slot(schedule);
@@ -104,6 +114,7 @@ const FuncSchedule* Pool::intern(FuncSchedule schedule) {
         shard.grow();
         slot = &shard.slot(schedule);
     }
+    coarse_hashes(schedule, schedule.coarse_hashes);
     shard.values.push_back(std::move(schedule));
     *slot = {shard.values.back().hash, &shard.values.back()};
     return slot->schedule;

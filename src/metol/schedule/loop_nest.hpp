@@ -68,7 +68,6 @@ struct FuncSchedule {
     uint64_t hash = 0;                                    // of everything
     uint64_t outline_hash = 0;                            // of everything but the tilings, unless it is flat
     std::array<uint64_t, kCoarseDepths> coarse_hashes{};  // by depth; see schedule/structural_hash.hpp
-    bool operator==(const FuncSchedule&) const = default;
     bool is_computed() const { return placement == Placement::Root || placement == Placement::At; }
 };
 

@@ -1,6 +1,7 @@
 #include "schedule/pipeline_index.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "pipeline/bounds.hpp"
 
@@ -36,6 +37,11 @@ int64_t points_at_root(const Func& func, const Stage& stage) {
     return points;
 }
 
+uint64_t next_id() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+}
+
 std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
     std::vector<int> order;
     const int count = static_cast<int>(stage.loops.size());
@@ -58,7 +64,7 @@ std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
 }  // namespace
 
 PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed)
-    : dag(std::move(pipeline)) {
+    : dag(std::move(pipeline)), id(next_id()) {
     const size_t count = dag->funcs.size();
     is_closed.resize(count);
     for (int32_t func : closed) {

@@ -21,6 +21,7 @@ struct PipelineIndex {
     explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {});
 
     std::shared_ptr<const PipelineDag> dag;
+    uint64_t id;                                   // of this object, in this process: no other has it, ever
     std::vector<std::vector<Consumer>> consumers;  // [Funcs]
     std::vector<int32_t> order;                    // Func ids, outputs first: every consumer before its producers
     std::vector<uint8_t> is_inlinable;             // [Funcs] pure, internal, no updates, not extern

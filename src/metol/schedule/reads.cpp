@@ -87,6 +87,21 @@ StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int
     return reads;
 }
 
+uint64_t inlined_hash(const PipelineIndex& index, const LoopNest& nest, int func, FuncTable& known) {
+    if (const uint64_t hash = known.of(func, index.func_count())) {
+        return hash;
+    }
+    uint64_t hash = combine(index.id, static_cast<uint64_t>(func));
+    for (int32_t stage : index.func(func).stages) {
+        for (const Edge& edge : index.stage(stage).edges) {
+            if (nest[edge.producer].placement == Placement::Inline) {
+                hash = mix(hash + inlined_hash(index, nest, edge.producer, known));
+            }
+        }
+    }
+    return known.of(func, index.func_count()) = hash;
+}
+
 void include(std::vector<ReadBox>& boxes, int producer, const Box& box) {
     for (ReadBox& existing : boxes) {
         if (existing.producer == producer) {
@@ -99,7 +114,8 @@ void include(std::vector<ReadBox>& boxes, int producer, const Box& box) {
 
 void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Box& loops,
                 std::vector<ReadBox>& found) {
-    std::vector<ReadBox> pending;
+    thread_local std::vector<ReadBox> pending;
+    pending.clear();
     found.clear();
     const auto add = [&](const Stage& stage, const Box& consumed) {
         for (const Edge& edge : stage.edges) {

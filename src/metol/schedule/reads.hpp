@@ -32,6 +32,9 @@ struct StageReads {
 
 StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage);
 
+// Hashes which Funcs are inlined into `func`: all of the loop nest that `effective_reads` of its Stages depend on.
+uint64_t inlined_hash(const PipelineIndex& index, const LoopNest& nest, int func, FuncTable& known);
+
 struct ReadBox {
     int producer;
     Box box;

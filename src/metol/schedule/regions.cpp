@@ -63,9 +63,24 @@ bool Regions::is_inside(int func, const Site& site) const {
     return false;
 }
 
+uint64_t Regions::readers(int func) {
+    uint64_t hash = combine(index_.id, static_cast<uint64_t>(func));
+    for (const Consumer& consumer : index_.consumers[static_cast<size_t>(func)]) {
+        hash = mix(hash + surroundings(index_.stage(consumer.stage).func));
+    }
+    return hash;
+}
+
+uint64_t Regions::surroundings(int func) {
+    if (const uint64_t known = surroundings_->of(func, index_.func_count())) {
+        return known;
+    }
+    const uint64_t hash = combine(nest_[func].hash, readers(func));
+    return surroundings_->of(func, index_.func_count()) = hash;
+}
+
 template <typename Make>
-const Box& Regions::remembered(Table table, int id, const Site& site, const Make& make) {
-    const uint64_t key = site_key(static_cast<int>(table), id, site);
+const Box& Regions::remembered(uint64_t key, const Make& make) {
     if (const Box* found = boxes_->find(key)) {
         return *found;
     }
@@ -75,7 +90,8 @@ const Box& Regions::remembered(Table table, int id, const Site& site, const Make
 }
 
 const Box& Regions::required(int func, const Site& site) {
-    return remembered(Table::Required, func, site, [&] { return required_at(func, site); });
+    const uint64_t dependencies = site.is_root() ? 0 : readers(func);
+    return remembered(key(Table::Required, func, site, dependencies), [&] { return required_at(func, site); });
 }
 
 Box Regions::required_at(int func, const Site& site) {
@@ -104,7 +120,8 @@ const Box& Regions::computed(int func, const Site& site) {
     if (index_.has_identity_computed[static_cast<size_t>(func)] || needed.is_empty) {
         return needed;
     }
-    return remembered(Table::Computed, func, site, [&] {
+    const uint64_t dependencies = site.is_root() ? 0 : readers(func);
+    return remembered(key(Table::Computed, func, site, dependencies), [&] {
         Box box = needed;
         const Func& producer = index_.func(func);
         for (size_t d = 0; d < producer.computed.size(); d++) {
@@ -120,7 +137,7 @@ const Box& Regions::production(int func) {
     if (schedule.slide_dim < 0 || whole.is_empty) {
         return whole;
     }
-    return remembered(Table::Production, func, Site{}, [&] {
+    return remembered(key(Table::Production, func, Site{}, surroundings(func)), [&] {
         Box box = whole;
         Interval& slid = box[schedule.slide_dim];
         slid.min = std::max(slid.min, slid.max - schedule.slide_step + 1);
@@ -174,7 +191,12 @@ void Regions::narrow(int stage_id, const Site& site, Box& box) const {
 }
 
 const Box& Regions::loops(int stage_id, const Site& site) {
-    return remembered(Table::Loops, stage_id, site, [&] { return loops_at(stage_id, site); });
+    const int func = index_.stage(stage_id).func;
+    // At root they are those of the whole region, wherever the Func is computed.
+    const bool is_whole = site.is_root() && nest_[func].is_computed();
+    const uint64_t place =
+        is_whole ? key(Table::RootLoops, stage_id, site, 0) : key(Table::Loops, stage_id, site, surroundings(func));
+    return remembered(place, [&] { return loops_at(stage_id, site); });
 }
 
 Box Regions::loops_at(int stage_id, const Site& site) {
@@ -199,11 +221,12 @@ int64_t Regions::iterations(const Site& site) {
     if (site.is_root()) {
         return 1;
     }
-    const uint64_t key = site_key(static_cast<int>(Table::Iterations), 0, site);
-    if (const int64_t* found = iterations_->find(key)) {
+    const int func = index_.stage(site.stage).func;
+    const uint64_t place = key(Table::Iterations, 0, site, surroundings(func));
+    if (const int64_t* found = iterations_->find(place)) {
         return *found;
     }
-    const FuncSchedule& schedule = nest_[index_.stage(site.stage).func];
+    const FuncSchedule& schedule = nest_[func];
     int64_t count = iterations(schedule.compute);
     const Box& whole = loops(site.stage, schedule.compute);
     const Box& part = loops(site.stage, site);
@@ -211,19 +234,16 @@ int64_t Regions::iterations(const Site& site) {
         const int64_t size = std::max<int64_t>(1, part[i].extent());
         count *= (whole[i].extent() + size - 1) / size;
     }
-    return iterations_->add(key) = count;
+    return iterations_->add(place) = count;
 }
 
-std::vector<Site> Regions::chain(int stage_id) const {
+void Regions::chain(int stage_id, std::vector<Site>& sites) const {
     const int func = index_.stage(stage_id).func;
     const FuncSchedule& schedule = nest_[func];
-    std::vector<Site> sites;
     if (schedule.placement == Placement::At) {
-        for (const Site& site : chain(schedule.compute.stage)) {
-            if (site.stage == schedule.compute.stage && site.level > schedule.compute.level) {
-                break;
-            }
-            sites.push_back(site);
+        chain(schedule.compute.stage, sites);
+        while (sites.back().stage == schedule.compute.stage && sites.back().level > schedule.compute.level) {
+            sites.pop_back();
         }
     } else {
         sites.push_back(Site{});
@@ -244,7 +264,6 @@ std::vector<Site> Regions::chain(int stage_id) const {
             }
         }
     }
-    return sites;
 }
 
 }  // namespace metol

@@ -1,7 +1,8 @@
 // Which region of a Func is needed, and which part of a Stage's loops runs, in one iteration of any loop of a nest.
 //
-// Enters: a LoopNest. Leaves: boxes of integers, each computed once and kept for the life of the object. As in Adams
-// et al. 2019, §4.1 and §7, one representative iteration of each loop is looked at: the middle one.
+// Enters: a LoopNest. Leaves: boxes of integers. As in Adams et al. 2019, §4.1 and §7, one representative iteration of
+// each loop is looked at: the middle one. What is needed of a Func depends on the Funcs that consume it, and on no
+// other, so boxes are kept from one loop nest to the next, under a hash of the schedules of all these.
 #pragma once
 
 #include "schedule/loop_nest.hpp"
@@ -38,11 +39,15 @@ class Regions {
     int64_t iterations(const Site& site);
     // Is `func`, which is computed, inside an iteration of `site`?
     bool is_inside(int func, const Site& site) const;
-    // From the root to the innermost tile's body, every loop (not only every level) that encloses a Stage.
-    std::vector<Site> chain(int stage) const;
+    // Adds, from the root to the innermost tile's body, every loop (not only every level) that encloses a Stage.
+    void chain(int stage, std::vector<Site>& sites) const;
+    // Hashes all that decides where in the loop nest the loops of `func` are, and which part of them runs.
+    uint64_t surroundings(int func);
 
   private:
-    enum class Table : uint8_t { Required, Computed, Production, Loops, Iterations };
+    enum class Table : uint8_t { Required, Computed, Production, Loops, RootLoops, Iterations };
+    // More boxes than a search needs of one sub-nest and its siblings, and few enough to stay in a cache.
+    static constexpr size_t kKept = 1024;
 
     Box loops_of(int stage, const Box& required_box, const Box& computed_box) const;
     Box loops_at(int stage, const Site& site);
@@ -50,13 +55,20 @@ class Regions {
     void narrow(int stage, const Site& site, Box& box) const;
     const StageNest& nest_of(int stage) const;
 
+    // Hashes all that decides which part of `func` is needed anywhere: what consumes it, and what consumes that.
+    uint64_t readers(int func);
+    uint64_t key(Table table, int id, const Site& site, uint64_t dependencies) const {
+        return site_key(static_cast<int>(table), id, site) ^ combine(index_.id, dependencies);
+    }
+
     template <typename Make>
-    const Box& remembered(Table table, int id, const Site& site, const Make& make);
+    const Box& remembered(uint64_t key, const Make& make);
 
     const PipelineIndex& index_;
     const LoopNest& nest_;
-    Borrowed<SiteTable<Box>> boxes_;
-    Borrowed<SiteTable<int64_t>> iterations_;
+    Borrowed<SiteTable<Box, kKept>> boxes_;
+    Borrowed<SiteTable<int64_t, kKept>> iterations_;
+    Borrowed<FuncTable> surroundings_;
 };
 
 // The region of the producer that `edge` reads while the consumer's loops cover `loops`.

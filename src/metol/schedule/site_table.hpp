@@ -1,8 +1,9 @@
-// What is worked out once for each place of a loop nest, and thrown away with it: a hash table that keeps its memory.
+// What is worked out once for each place of a loop nest: a hash table that keeps its memory, and may keep its contents.
 //
 // A search looks at many thousands of loop nests a second, each for microseconds: allocating and freeing the nodes of a
 // std::unordered_map takes longer than what they hold takes to compute. A table here is emptied by counting up, and
-// lent to one owner at a time from a stack that each thread keeps.
+// lent to one owner at a time from a stack that each thread keeps. Where the keys hash all that the values depend on,
+// the next owner finds what the last one made: loop nests looked at one after the other differ in little.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +24,17 @@ inline uint64_t site_key(int table, int id, const Site& site) {
            (static_cast<uint64_t>(static_cast<uint8_t>(site.level)) << 8) | static_cast<uint8_t>(site.loops);
 }
 
-template <typename Value>
+// A new owner finds the table empty, or, if `kKept` is not 0, filled by those before it with up to so many values.
+template <typename Value, size_t kKept = 0>
 class SiteTable {
   public:
     SiteTable() : slots_(kFirstSlots) {}
 
-    void clear() {
-        generation_++;
-        count_ = 0;
+    void lend() {
+        if (count_ > kKept) {
+            generation_++;
+            count_ = 0;
+        }
     }
 
     // Null where the key is new.
@@ -46,7 +50,7 @@ class SiteTable {
         }
     }
 
-    // A value for a key that is new, as its last owner left it. It stays where it is until the table is emptied.
+    // A value for a key that is new, as its last owner left it. It stays where it is until the table is lent again.
     Value& add(uint64_t key) {
         if (2 * (count_ + 1) > slots_.size()) {
             grow();
@@ -96,7 +100,22 @@ class SiteTable {
     uint32_t generation_ = 1;
 };
 
-// An empty table, lent for the life of this object.
+// Numbers of the Funcs of one loop nest, each worked out when it is asked for; 0 where it has not been.
+class FuncTable {
+  public:
+    void lend() { values_.clear(); }
+    uint64_t& of(int func, int func_count) {
+        if (values_.empty()) {
+            values_.resize(static_cast<size_t>(func_count));
+        }
+        return values_[static_cast<size_t>(func)];
+    }
+
+  private:
+    std::vector<uint64_t> values_;
+};
+
+// A table, lent for the life of this object.
 template <typename Table>
 class Borrowed {
   public:
@@ -108,13 +127,14 @@ class Borrowed {
         }
         table_ = std::move(idle.back());
         idle.pop_back();
-        table_->clear();
+        table_->lend();
     }
     ~Borrowed() { idle_tables().push_back(std::move(table_)); }
     Borrowed(const Borrowed&) = delete;
     Borrowed& operator=(const Borrowed&) = delete;
 
     Table* operator->() { return table_.get(); }
+    Table& operator*() { return *table_; }
 
   private:
     static std::vector<std::unique_ptr<Table>>& idle_tables() {

@@ -63,17 +63,16 @@ void Groups::find(const PipelineIndex& index, const LoopNest& nest) {
     }
 }
 
-std::vector<int32_t> Groups::members(const PipelineIndex& index, size_t group) const {
-    std::vector<int32_t> funcs;
+void Groups::members(const PipelineIndex& index, size_t group, std::vector<int32_t>& funcs) const {
+    funcs.clear();
     for (int32_t func : index.order) {
         if (group_of_[static_cast<size_t>(func)] == static_cast<int32_t>(group)) {
             funcs.push_back(func);
         }
     }
-    return funcs;
 }
 
-uint64_t Groups::context_of(const LoopNest& nest, const std::vector<int32_t>& members) const {
+uint64_t Groups::context_of(const LoopNest& nest, std::span<const int32_t> members) const {
     uint64_t sum = 0;
     for (int32_t func : members) {
         const auto f = static_cast<size_t>(func);
@@ -98,6 +97,9 @@ GroupMemo::Slot& GroupMemo::Shard::slot(uint64_t key) {
 void GroupMemo::Shard::grow() {
     std::vector<Slot> old(2 * slots.size());
     old.swap(slots);
+    mask.store(0, std::memory_order_relaxed);
+    first.store(slots.data(), std::memory_order_relaxed);
+    mask.store(slots.size() - 1, std::memory_order_relaxed);
     for (const Slot& filled : old) {
         if (filled.key != 0) {
             slot(filled.key) = filled;
@@ -111,6 +113,14 @@ bool GroupMemo::find(uint64_t key, GroupCost& cost) const {
     const Slot& slot = shard.slot(key);
     cost = slot.cost;
     return slot.key != 0;
+}
+
+void GroupMemo::prefetch(uint64_t key) const {
+    const Shard& shard = shards_[key % kShards];
+    // Another thread may move the slots meanwhile: then the wrong memory is fetched, or none, and nothing else happens.
+    const Slot* slots = shard.first.load(std::memory_order_relaxed);
+    const size_t mask = shard.mask.load(std::memory_order_relaxed);
+    __builtin_prefetch(slots + ((key / kShards) & mask));
 }
 
 GroupCost GroupMemo::store(uint64_t key, double seconds, std::vector<const InlinedRow*> inlined) {

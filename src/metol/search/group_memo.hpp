@@ -8,9 +8,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "schedule/loop_nest.hpp"
@@ -27,12 +29,12 @@ class Groups {
 
     size_t count() const { return keys_.size(); }
     uint64_t key(size_t group) const { return keys_[group]; }
-    // The computed Funcs of a sub-nest, consumers before producers.
-    std::vector<int32_t> members(const PipelineIndex& index, size_t group) const;
+    // Finds the computed Funcs of a sub-nest, consumers before producers.
+    void members(const PipelineIndex& index, size_t group, std::vector<int32_t>& funcs) const;
     // Hashes all that the row of `stage` depends on; `context` is the `context_of` its sub-nest.
     uint64_t row_key(const PipelineIndex& index, const LoopNest& nest, int stage, uint64_t context) const;
     // Hashes what is common to the row keys of a sub-nest.
-    uint64_t context_of(const LoopNest& nest, const std::vector<int32_t>& members) const;
+    uint64_t context_of(const LoopNest& nest, std::span<const int32_t> members) const;
 
   private:
     uint64_t producers_hash(const PipelineIndex& index, const LoopNest& nest, int func) const;
@@ -63,6 +65,8 @@ struct GroupCost {
 class GroupMemo {
   public:
     bool find(uint64_t key, GroupCost& cost) const;
+    // Tells the processor that a key will be looked for soon: nearly all of the time of a lookup is waiting for memory.
+    void prefetch(uint64_t key) const;
     GroupCost store(uint64_t key, double seconds, std::vector<const InlinedRow*> inlined);
     // Keeps a row for as long as the memo.
     const InlinedRow* keep(InlinedRow row);
@@ -77,6 +81,9 @@ class GroupMemo {
     struct Shard {
         mutable std::mutex mutex;
         std::vector<Slot> slots = std::vector<Slot>(kFirstSlots);
+        // Of `slots`, for who only prefetches, without the lock.
+        std::atomic<const Slot*> first{slots.data()};
+        std::atomic<size_t> mask{kFirstSlots - 1};
         size_t count = 0;
         std::deque<std::vector<const InlinedRow*>> lists;
         std::deque<InlinedRow> rows;

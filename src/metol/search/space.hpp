@@ -97,7 +97,7 @@ class Space {
     bool follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made);
     State follow(const State& state, std::span<const Decision> decisions);
     State sample_one(const State& state, uint64_t& seed);
-    double cost_one(const LoopNest& nest, const CostModelWeights& model);
+    double cost_one(const LoopNest& nest, const Groups& groups, const CostModelWeights& model, GroupMemo& memo);
     double cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const;
     double cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model, GroupMemo& memo) const;
     GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,

@@ -27,28 +27,58 @@ double Space::cost_row(int stage, std::span<const float> row, const CostModelWei
     return seconds;
 }
 
+namespace {
+
+// What costing a sub-nest needs, kept from one to the next for its memory.
+struct Scratch {
+    std::vector<int32_t> members;
+    std::vector<int32_t> stages;
+    std::vector<uint64_t> keys;     // [stages]
+    std::vector<GroupCost> costs;   // [stages]
+    std::vector<int32_t> missing;   // Stages whose rows are not known
+    std::vector<size_t> positions;  // [missing] in `stages`
+    std::vector<StageRow> rows;     // [missing], and more
+};
+
+// Loop nests whose keys are looked up together.
+constexpr size_t kBlock = 8;
+
+}  // namespace
+
 GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
                             GroupMemo& memo) const {
-    const std::vector<int32_t> members = groups.members(*index_, group);
+    thread_local Scratch scratch;
+    auto& [members, stages, keys, costs, missing, positions, rows] = scratch;
+    groups.members(*index_, group, members);
     const uint64_t context = groups.context_of(nest, members);
-    std::vector<int32_t> stages;
-    std::vector<GroupCost> costs;
-    std::vector<int32_t> missing;
-    std::vector<size_t> positions;  // of what is missing
+    stages.clear();
+    keys.clear();
     for (int32_t func : members) {
         for (int32_t stage : index_->func(func).stages) {
-            costs.emplace_back();
-            if (!memo.find(groups.row_key(*index_, nest, stage, context), costs.back())) {
-                missing.push_back(stage);
-                positions.push_back(stages.size());
-            }
             stages.push_back(stage);
+            keys.push_back(groups.row_key(*index_, nest, stage, context));
+            memo.prefetch(keys.back());
         }
     }
-    std::vector<StageRow> rows(missing.size());
-    target_->featurize(*index_, nest, members, missing, rows);
+    costs.assign(stages.size(), {});
+    missing.clear();
+    positions.clear();
+    for (size_t i = 0; i < stages.size(); i++) {
+        if (!memo.find(keys[i], costs[i])) {
+            missing.push_back(stages[i]);
+            positions.push_back(i);
+        }
+    }
+    if (rows.size() < missing.size()) {
+        rows.resize(missing.size());
+    }
+    const std::span<StageRow> made = std::span(rows).first(missing.size());
+    for (StageRow& row : made) {
+        row.inlined.clear();
+    }
+    target_->featurize(*index_, nest, members, missing, model.coefficients.empty(), made);
     for (size_t i = 0; i < missing.size(); i++) {
-        const uint64_t key = groups.row_key(*index_, nest, missing[i], context);
+        const uint64_t key = keys[positions[i]];
         std::vector<const InlinedRow*> inlined;
         for (StageRow::Inlined& part : rows[i].inlined) {
             inlined.push_back(
@@ -84,11 +114,8 @@ double Space::cost_inlined(std::span<const InlinedRow* const> parts, const CostM
     return memo.store(key, cost_row(parts.front()->stage, row, model), {}).seconds;
 }
 
-double Space::cost_one(const LoopNest& nest, const CostModelWeights& model) {
-    thread_local Groups groups;
+double Space::cost_one(const LoopNest& nest, const Groups& groups, const CostModelWeights& model, GroupMemo& memo) {
     thread_local std::vector<const InlinedRow*> inlined;
-    GroupMemo& memo = shared_->memo(model.id);
-    groups.find(*index_, nest);
     inlined.clear();
     double total = 0;
     for (size_t group = 0; group < groups.count(); group++) {
@@ -118,7 +145,21 @@ double Space::cost_one(const LoopNest& nest, const CostModelWeights& model) {
 
 std::vector<double> Space::cost(std::span<const State> states, const CostModelWeights& model) {
     std::vector<double> costs(states.size());
-    shared_->workers.run(states.size(), [&](size_t i) { costs[i] = cost_one(*states[i], model); });
+    GroupMemo& memo = shared_->memo(model.id);
+    shared_->workers.run((states.size() + kBlock - 1) / kBlock, [&](size_t block) {
+        thread_local std::array<Groups, kBlock> groups;
+        const size_t begin = block * kBlock;
+        const size_t end = std::min(states.size(), begin + kBlock);
+        for (size_t i = begin; i < end; i++) {
+            groups[i - begin].find(*index_, *states[i]);
+            for (size_t group = 0; group < groups[i - begin].count(); group++) {
+                memo.prefetch(groups[i - begin].key(group));
+            }
+        }
+        for (size_t i = begin; i < end; i++) {
+            costs[i] = cost_one(*states[i], groups[i - begin], model, memo);
+        }
+    });
     return costs;
 }
 
@@ -154,13 +195,14 @@ std::vector<float> Space::featurize(std::span<const State> states) {
         Groups groups;
         groups.find(*index_, *states[i]);
         for (size_t group = 0; group < groups.count(); group++) {
-            const std::vector<int32_t> members = groups.members(*index_, group);
+            std::vector<int32_t> members;
+            groups.members(*index_, group, members);
             std::vector<int32_t> stages;
             for (int32_t func : members) {
                 stages.insert(stages.end(), index_->func(func).stages.begin(), index_->func(func).stages.end());
             }
             std::vector<StageRow> rows(stages.size());
-            target_->featurize(*index_, *states[i], members, stages, rows);
+            target_->featurize(*index_, *states[i], members, stages, false, rows);
             for (size_t s = 0; s < stages.size(); s++) {
                 std::copy(rows[s].row.begin(), rows[s].row.end(), row_of(stages[s]).begin());
                 for (const StageRow::Inlined& part : rows[s].inlined) {

@@ -89,9 +89,10 @@ class Target {
     virtual std::span<const FeatureColumn> quantity_columns() const = 0;
     virtual std::vector<TermConstant> term_constants() const = 0;
     // Fills the rows of `stages`, which belong to Funcs of `group` (all that share a root ancestor). A row depends on
-    // the loop nest only as far as search/group_memo.hpp says.
+    // the loop nest only as far as search/group_memo.hpp says. Where the rows are for `analytical_coefficients` alone,
+    // columns that these multiply by zero may be left at zero.
     virtual void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
-                           std::span<const int32_t> stages, std::span<StageRow> rows) const = 0;
+                           std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows) const = 0;
     // Adds to the row of a Func what another sub-nest that inlines it does with it.
     virtual void add_inlined(std::span<const float> part, std::span<float> row) const = 0;
     // Fills the columns that depend on all groups at once, in the rows of a whole state.

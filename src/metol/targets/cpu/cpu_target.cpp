@@ -38,8 +38,8 @@ class CpuTarget final : public Target {
     }
 
     void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
-                   std::span<const int32_t> stages, std::span<StageRow> rows) const override {
-        cpu::GroupFeaturizer(machine_, index, nest, group).run(stages, rows);
+                   std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows) const override {
+        cpu::GroupFeaturizer(machine_, index, nest, group).run(stages, is_analytical, rows);
     }
 
     void add_inlined(std::span<const float> part, std::span<float> row) const override {

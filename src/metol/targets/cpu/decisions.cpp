@@ -95,12 +95,11 @@ Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule
     }
     return schedule.slide_dim >= 0 ? Pruned::None : Pruned::NothingToSlide;
 }
-Pruned check_recompute(const PipelineIndex& index, const LoopNest& child, int func) {
+Pruned check_recompute(const PipelineIndex& index, const LoopNest& child, Regions& regions, int func) {
     const int stage_id = index.func(func).stages.front();
     if (index.stage(stage_id).is_identity) {
         return Pruned::None;
     }
-    Regions regions(index, child);
     const FuncSchedule& schedule = child[func];
     const int64_t computed = regions.production(func).points() * regions.iterations(schedule.compute);
     const int64_t needed = std::max<int64_t>(1, regions.computed(func, Site{}).points());
@@ -152,9 +151,8 @@ StageTiling flattened(const CpuParameters& machine, const PipelineIndex& index, 
 }
 
 // Gives every Stage of a newly placed Func its default tiling.
-void tile_by_default(const CpuParameters& machine, const PipelineIndex& index, LoopNest& child, FuncSchedule& schedule,
+void tile_by_default(const CpuParameters& machine, const PipelineIndex& index, Regions& regions, FuncSchedule& schedule,
                      int preferred_dim) {
-    Regions regions(index, child);
     const Func& func = index.func(schedule.func);
     schedule.stages.clear();
     for (size_t s = 0; s < func.stages.size(); s++) {
@@ -236,11 +234,12 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     if (schedule.placement == Placement::At && is_nest_too_deep(index, child, decision.func)) {
         return Pruned::NestTooDeep;
     }
-    if (const Pruned reason = check_recompute(index, child, decision.func); reason != Pruned::None) {
+    Regions regions(index, child);
+    if (const Pruned reason = check_recompute(index, child, regions, decision.func); reason != Pruned::None) {
         return reason;
     }
     const bool is_output = index.func(decision.func).is_output;
-    tile_by_default(machine, index, child, schedule,
+    tile_by_default(machine, index, regions, schedule,
                     is_output ? 0 : dimension_read_densely(index, child, decision.func));
     slot = pool.intern(std::move(schedule));
     return Pruned::None;

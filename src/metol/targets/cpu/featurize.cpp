@@ -18,9 +18,9 @@ constexpr double kClampedShareInside = 0.5;
 
 }  // namespace
 
-void GroupFeaturizer::run(std::span<const int32_t> stages, std::span<StageRow> rows) {
+void GroupFeaturizer::run(std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows) {
     for (size_t i = 0; i < stages.size(); i++) {
-        featurize_stage(stages[i], rows[i]);
+        featurize_stage(stages[i], is_analytical, rows[i]);
     }
 }
 
@@ -137,7 +137,11 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Trips& points = context.nest.levels.back();
     const bool is_root = nest_[stage.func].placement == Placement::Root;
-    const TileShape tile{context.nest.vector_loop, context.nest.vector_width, machine_.vector_bytes, points,
+    const TileShape tile{context.nest.vector_loop,
+                         context.nest.vector_width,
+                         machine_.vector_bytes,
+                         stage.loops.size(),
+                         points,
                          is_root ? kClampedShareAtRoot : kClampedShareInside};
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
@@ -243,9 +247,11 @@ void GroupFeaturizer::add_inlined(const StageContext& context, StageRow& row) co
     }
 }
 
-void GroupFeaturizer::featurize_stage(int stage_id, StageRow& row) {
+void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow& row) {
     const StageNest& nest = nest_of(index_, nest_, stage_id);
-    StageContext context{stage_id, nest, regions_.chain(stage_id), 0, 1, effective_reads(index_, nest_, stage_id)};
+    chain_->sites.clear();
+    regions_.chain(stage_id, chain_->sites);
+    StageContext context{stage_id, nest, chain_->sites, 0, 1, effective_reads_of(stage_id)};
     for (int32_t points : nest.levels.back()) {
         context.tile_points *= points;
     }
@@ -254,14 +260,16 @@ void GroupFeaturizer::featurize_stage(int stage_id, StageRow& row) {
     count_events(context, out);
     context.iterations_of_tile = out[k_loop_iterations];
     measure_storage(context, out);
-    measure_reads(context, out);
     count_loads(context, out);
     if (is_in_registers(index_.stage(stage_id).func)) {
         out[k_in_registers] = 1;
         out[k_loop_iterations] = 0;
     }
     measure_traffic(context, out);
-    measure_working_sets(context, out);
+    if (!is_analytical) {
+        measure_reads(context, out);
+        measure_working_sets(context, out);
+    }
     add_inlined(context, row);
 }
 

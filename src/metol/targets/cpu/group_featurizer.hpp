@@ -23,18 +23,32 @@ class GroupFeaturizer {
                     std::span<const int32_t> group)
         : machine_(machine), index_(index), nest_(nest), group_(group), regions_(index, nest) {}
 
-    // Fills the rows of these Stages of the group.
-    void run(std::span<const int32_t> stages, std::span<StageRow> rows);
+    // Fills the rows of these Stages of the group. Where the coefficients of the terms are to be analytical, columns
+    // that would meet none but zeros stay zero.
+    void run(std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows);
 
   private:
     struct StageContext {
         int id;
         const StageNest& nest;
-        std::vector<Site> chain;
+        std::span<const Site> chain;
         double iterations_of_tile;  // tiles computed in the whole run
         double tile_points;
-        StageReads reads;
+        const StageReads& reads;
     };
+    // The regions that a site touches outside of what is stored in it, while they are being added up.
+    struct Outside {
+        std::vector<ReadBox> boxes;
+        std::vector<int32_t> places;  // [Funcs] in `boxes`, -1 for none
+        void lend() {}
+        void include(int func, const Box& box);
+        void clear();
+    };
+    struct Chain {
+        std::vector<Site> sites;
+        void lend() { sites.clear(); }
+    };
+    static constexpr size_t kKeptReads = 512;
 
     int innermost_dim(int func) const { return index_.func(func).is_input ? 0 : nest_[func].innermost_dim; }
 
@@ -48,8 +62,10 @@ class GroupFeaturizer {
     double storage_bytes(int func);
 
     const std::vector<ReadBox>& reads_at(int stage, const Site& site);
+    const StageReads& effective_reads_of(int stage);
 
     // Bytes that one iteration of a site touches: what it reads from outside, what is stored inside, what it writes.
+    // Past the size of the largest cache, as much as is found at first.
     double touched_bytes(const Site& site);
 
     bool is_stored_in(int func, const Site& site) const;
@@ -67,7 +83,7 @@ class GroupFeaturizer {
     // The outermost loop of which one iteration stays in a cache of `capacity`; the innermost where none does.
     Site resident_site(const StageContext& context, double capacity);
 
-    void featurize_stage(int stage_id, StageRow& row);
+    void featurize_stage(int stage_id, bool is_analytical, StageRow& row);
     void count_events(const StageContext& context, float* out);
     void measure_storage(const StageContext& context, float* out);
     void measure_reads(const StageContext& context, float* out);
@@ -86,10 +102,13 @@ class GroupFeaturizer {
     const LoopNest& nest_;
     std::span<const int32_t> group_;
     Regions regions_;
-    Borrowed<SiteTable<std::vector<ReadBox>>> reads_;
+    Borrowed<SiteTable<std::vector<ReadBox>, kKeptReads>> reads_;
+    Borrowed<SiteTable<StageReads, kKeptReads>> effective_reads_;
     Borrowed<SiteTable<double>> touched_;
     Borrowed<SiteTable<double>> storage_;  // bytes, and whether in registers
-    std::vector<ReadBox> outside_;  // what touched_bytes is adding up
+    Borrowed<FuncTable> inlined_;
+    Borrowed<Chain> chain_;
+    Borrowed<Outside> outside_;
 };
 
 }  // namespace metol::cpu

@@ -49,7 +49,9 @@ double GroupFeaturizer::storage_bytes(int func) {
 }
 
 const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& site) {
-    const uint64_t key = site_key(0, stage, site);
+    const int func = index_.stage(stage).func;
+    const uint64_t key =
+        site_key(0, stage, site) ^ combine(regions_.surroundings(func), inlined_hash(index_, nest_, func, *inlined_));
     if (const auto* found = reads_->find(key)) {
         return *found;
     }
@@ -58,12 +60,41 @@ const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& sit
     return reads;
 }
 
+const StageReads& GroupFeaturizer::effective_reads_of(int stage) {
+    const uint64_t key = site_key(0, stage, Site{}) ^ inlined_hash(index_, nest_, index_.stage(stage).func, *inlined_);
+    if (const auto* found = effective_reads_->find(key)) {
+        return *found;
+    }
+    return effective_reads_->add(key) = effective_reads(index_, nest_, stage);
+}
+
+void GroupFeaturizer::Outside::include(int func, const Box& box) {
+    const auto f = static_cast<size_t>(func);
+    if (f >= places.size()) {
+        places.resize(f + 1, -1);
+    }
+    if (places[f] < 0) {
+        places[f] = static_cast<int32_t>(boxes.size());
+        boxes.push_back({func, box});
+        return;
+    }
+    boxes[static_cast<size_t>(places[f])].box.include(box);
+}
+
+void GroupFeaturizer::Outside::clear() {
+    for (const ReadBox& read : boxes) {
+        places[static_cast<size_t>(read.producer)] = -1;
+    }
+    boxes.clear();
+}
+
 double GroupFeaturizer::touched_bytes(const Site& site) {
     const uint64_t key = site_key(0, 0, site);
     if (const double* found = touched_->find(key)) {
         return *found;
     }
-    outside_.clear();
+    outside_->clear();
+    const auto largest_cache = static_cast<double>(std::max({machine_.l1_bytes, machine_.l2_bytes, machine_.l3_bytes}));
     double bytes = 0;
     for (int32_t func : group_) {
         const bool is_inside = site.is_root() || regions_.is_inside(func, site);
@@ -77,16 +108,22 @@ double GroupFeaturizer::touched_bytes(const Site& site) {
             for (const ReadBox& read : reads_at(stage, site)) {
                 const bool is_local =
                     nest_[read.producer].placement == Placement::At && is_stored_in(read.producer, site);
-                if (!is_local && is_known(read.producer)) {
-                    include(outside_, read.producer, read.box);
+                if (is_local || !is_known(read.producer)) {
+                    continue;
                 }
+                // What is more than every cache holds is only ever found to be too much: no need to add up the rest.
+                const double least = bytes + footprint_of(read.producer, read.box).bytes;
+                if (least > largest_cache) {
+                    return touched_->add(key) = least;
+                }
+                outside_->include(read.producer, read.box);
             }
             if (is_own || (site.is_root() && nest_[func].placement == Placement::Root)) {
-                include(outside_, func, written_box(stage, site));
+                outside_->include(func, written_box(stage, site));
             }
         }
     }
-    for (const ReadBox& read : outside_) {
+    for (const ReadBox& read : outside_->boxes) {
         bytes += footprint_of(read.producer, read.box).bytes;
     }
     return touched_->add(key) = bytes;

@@ -52,7 +52,7 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
     for (size_t d = 0; d < access.jacobian.size(); d++) {
         double distinct = access.distinct[d];
         per_point *= distinct;
-        for (size_t i = 0; i < kMaxLoops; i++) {
+        for (size_t i = 0; i < tile.loops; i++) {
             const double slope = access.jacobian[d][i];
             const bool is_vector = static_cast<int>(i) == tile.vector_loop;
             const double steps = is_vector ? tile.points[i] / std::max(1, tile.vector_width) : tile.points[i];

@@ -15,6 +15,7 @@ struct TileShape {
     int vector_loop;
     int vector_width;
     int vector_bytes;
+    size_t loops;  // of the Stage
     Trips points;
     // Share of the loads through an inlined boundary condition that still clamp each lane, and so gather.
     double clamped_share;

@@ -4,13 +4,11 @@ Sizes come from the operating system, rates from `metol calibrate` or from built
 versioned JSON under its fingerprint, so that a calibration is found again on the machine it was made on.
 """
 
-import hashlib
 import json
 import math
 import os
 import tempfile
 from dataclasses import asdict, dataclass, fields, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -110,6 +108,8 @@ class CpuMachine:
             self.name, self.vector_isa, self.integer_vector_bytes, self.float_vector_bytes, self.cores, self.l1_bytes,
             self.l2_bytes, self.l3_bytes, self.cache_line_bytes, self.halide_version,
         )  # fmt: skip
+        import hashlib
+
         return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
 
     def natural_vector_lanes(self, bits: int, *, is_float: bool = False) -> int:
@@ -128,6 +128,8 @@ class CpuMachine:
         Raises:
             UnsupportedTargetError: Halide does not know the target.
         """
+        from importlib import metadata
+
         parsed = _parse_target(target)
         integers, floats = (
             min(max(kind(32).bytes() * parsed.natural_vector_size(kind(32)), 16), 64) for kind in (hl.Int, hl.Float)

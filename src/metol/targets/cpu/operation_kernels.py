@@ -7,11 +7,13 @@ is the throughput of the operation in its step and neither its latency nor memor
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import halide as hl
-import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    # Whoever lowers a schedule imports this room, and would wait for NumPy longer than for most pipelines.
+    from numpy.typing import NDArray
 
 __all__ = [
     "CYCLES_PER_STEP",
@@ -124,14 +126,18 @@ def dependent_steps(value: _Halide, a: _Halide, b: _Halide) -> _Halide:
     return value
 
 
-def page_aligned(shape: tuple[int, ...], type_name: str) -> NDArray[Any]:
+def page_aligned(shape: tuple[int, ...], type_name: str) -> "NDArray[Any]":
     """Return zeros on pages of the kind that malloc hands out; NumPy would ask for huge ones, and align less."""
+    import numpy as np
+
     count = int(np.prod(shape))
     memory = mmap.mmap(-1, count * np.dtype(type_name).itemsize)
     return np.frombuffer(memory, dtype=type_name, count=count).reshape(shape)
 
 
 def _halide_type(type_name: str) -> _Halide:
+    import numpy as np
+
     kind, bits = np.dtype(type_name).kind, np.dtype(type_name).itemsize * 8
     return {"f": hl.Float, "i": hl.Int, "u": hl.UInt}[kind](bits)
 
@@ -146,6 +152,8 @@ def build_operation(probe: OperationProbe, vector_bytes: int, target: _Halide) -
         vector_bytes: Bytes of a native vector.
         target: The JIT target.
     """
+    import numpy as np
+
     lanes = 1 if probe.scalar else vector_bytes // max(np.dtype(name).itemsize for name in probe.types)
     x, k, n = hl.Var("x"), hl.Var("k"), hl.Param(hl.Int(32), "n")
     operands = [[hl.ImageParam(_halide_type(name), 1) for name in probe.types] for _ in "ab"]
@@ -187,7 +195,9 @@ def _keep_in_registers(acc: _Halide, out: _Halide, loops: tuple[_Halide, ...], e
         acc.update().vectorize(x, lanes)
 
 
-def _filled(shape: tuple[int, ...], type_name: str, real: float, integer: int) -> NDArray[Any]:
+def _filled(shape: tuple[int, ...], type_name: str, real: float, integer: int) -> "NDArray[Any]":
+    import numpy as np
+
     array = page_aligned(shape, type_name)
     # Words of 32 bits without a sign stand for the bits of a float.
     bits = np.float32(real).view("uint32") if real > 1 else integer
@@ -195,10 +205,10 @@ def _filled(shape: tuple[int, ...], type_name: str, real: float, integer: int) -
     return array
 
 
-def _runner(call: _Halide, arrays: list[NDArray[Any]]) -> Callable[[int], None]:
+def _runner(call: _Halide, arrays: "list[NDArray[Any]]") -> Callable[[int], None]:
     buffers = [hl.Buffer(array) for array in arrays]
 
-    def run(repetitions: int, _alive: list[NDArray[Any]] = arrays) -> None:
+    def run(repetitions: int, _alive: "list[NDArray[Any]]" = arrays) -> None:
         call(repetitions, *buffers)
 
     return run
@@ -206,6 +216,8 @@ def _runner(call: _Halide, arrays: list[NDArray[Any]]) -> Callable[[int], None]:
 
 def build_gather(vector_bytes: int, target: _Halide, *, chains: int = 10) -> Probe:
     """Compile chains of vector loads by computed index from a table in L1; an event is one element."""
+    import numpy as np
+
     lanes = vector_bytes // 4
     x, k, n = hl.Var("x"), hl.Var("k"), hl.Param(hl.Int(32), "n")
     table, init = hl.ImageParam(hl.Int(32), 1), hl.ImageParam(hl.Int(32), 2)

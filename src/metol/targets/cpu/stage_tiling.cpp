@@ -22,6 +22,7 @@ Trips iterations_of(const Stage& stage, const Box& loops, const Trips& tile) {
 
 StageNest make_nest(const Stage& stage, const Box& loops, const StageTiling& tiling, bool is_root) {
     StageNest nest;
+    nest.levels.reserve(4);
     nest.vector_loop = static_cast<int8_t>(tiling.vector_loop);
     nest.vector_width = static_cast<int16_t>(tiling.vector_width);
     const Trips iterations = iterations_of(stage, loops, tiling.tile);

@@ -35,7 +35,7 @@ class GpuTarget final : public Target {
     std::vector<TermConstant> term_constants() const override { return {}; }
 
     void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t>,
-                   std::span<const int32_t> stages, std::span<StageRow> rows) const override {
+                   std::span<const int32_t> stages, bool, std::span<StageRow> rows) const override {
         gpu::featurize(machine_, index, nest, stages, rows);
     }
 
