@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from metol.bench_command import SOURCE_HELP, Seed, Threads, bench, print_report
 from metol.console import say, wide_console
+from metol.destinations import require_writable
 from metol.errors import MetolError
 
 __all__ = ["app", "main"]
@@ -94,6 +95,8 @@ def schedule(
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
 
+    for path in (python, cpp, json):
+        require_writable(path)
     with first_interrupt(_tell_how_to_stop) as is_cancelled:
         pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
         sizes = None if estimates is None else _read_estimates(estimates)

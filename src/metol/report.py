@@ -10,9 +10,15 @@ from pathlib import Path
 from metol.bench import BenchReport
 from metol.measure import Measurement, SearchMeasurement, Status
 from metol.search_speed import SearchSpeedReport
-from metol.text_table import NOTHING, TextTable, geometric_mean, replace_between, three_digits
+from metol.text_table import NOTHING, TextTable, geometric_mean, marks_of, put_tables, three_digits
 
 __all__ = [
+    "BEGIN_MARK",
+    "END_MARK",
+    "MARKS",
+    "SPEED_BEGIN_MARK",
+    "SPEED_END_MARK",
+    "SPEED_MARKS",
     "bench_tables",
     "notes",
     "search_speed_table",
@@ -20,10 +26,8 @@ __all__ = [
     "update_search_speed_markdown",
 ]
 
-BEGIN_MARK = "<!-- metol bench: begin (generated, do not edit) -->"
-END_MARK = "<!-- metol bench: end -->"
-SPEED_BEGIN_MARK = "<!-- metol bench --search-speed: begin (generated, do not edit) -->"
-SPEED_END_MARK = "<!-- metol bench --search-speed: end -->"
+MARKS = BEGIN_MARK, END_MARK = marks_of("metol bench")
+SPEED_MARKS = SPEED_BEGIN_MARK, SPEED_END_MARK = marks_of("metol bench --search-speed")
 
 _UNVERIFIED = "†"
 
@@ -76,10 +80,7 @@ def update_markdown(path: Path, report: BenchReport) -> None:
     Raises:
         MetolError: the file exists and lacks the marks.
     """
-    tables = "\n".join(table.to_markdown() for table in bench_tables(report.rows))
-    remarks = "".join(f"- {line.replace('|', '/')}\n" for line in notes(report.rows))
-    origin = f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}.\n"
-    replace_between(path, (BEGIN_MARK, END_MARK), f"{origin}\n{tables}\n{remarks}")
+    put_tables(path, MARKS, origin(report), bench_tables(report.rows), notes(report.rows))
 
 
 def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
@@ -120,10 +121,13 @@ def update_search_speed_markdown(path: Path, report: SearchSpeedReport) -> None:
     Raises:
         MetolError: the file exists and lacks the marks.
     """
-    failures = "".join(f"- {row.app}, {row.scheduler}: {row.detail}\n" for row in report.rows if row.detail)
-    origin = f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}.\n"
-    table = search_speed_table(report.rows).to_markdown()
-    replace_between(path, (SPEED_BEGIN_MARK, SPEED_END_MARK), f"{origin}\n{table}\n{failures.replace('|', '/')}")
+    failures = [f"{row.app}, {row.scheduler}: {row.detail}" for row in report.rows if row.detail]
+    put_tables(path, SPEED_MARKS, origin(report), (search_speed_table(report.rows),), failures)
+
+
+def origin(report: BenchReport | SearchSpeedReport) -> str:
+    """Say how a report was made."""
+    return f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}."
 
 
 def _ratio(seen: list[float], larger: float | None, smaller: float | None) -> str:

@@ -10,7 +10,15 @@ from rich.table import Table
 
 from metol.errors import MetolError
 
-__all__ = ["NOTHING", "TextTable", "geometric_mean", "replace_between", "three_digits"]
+__all__ = [
+    "NOTHING",
+    "TextTable",
+    "geometric_mean",
+    "marks_of",
+    "put_tables",
+    "require_marks",
+    "three_digits",
+]
 
 NOTHING = "–"
 """What stands in a cell of which nothing is known."""
@@ -52,15 +60,48 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def replace_between(path: Path, marks: tuple[str, str], body: str) -> None:
-    """Put text between two lines of a Markdown file; make the file where there is none."""
-    text = path.read_text() if path.exists() else f"# Benchmarks\n\n{marks[0]}\n{marks[1]}\n"
-    before, begin, rest = text.partition(marks[0])
+def marks_of(command: str) -> tuple[str, str]:
+    """Return the lines of a Markdown file between which the tables of a command stand."""
+    return f"<!-- {command}: begin (generated, do not edit) -->", f"<!-- {command}: end -->"
+
+
+def require_marks(path: Path, marks: tuple[str, str]) -> None:
+    """Raise MetolError where a Markdown file exists and lacks the marks."""
+    if path.exists():
+        _parts(path, marks)
+
+
+def put_tables(
+    path: Path, marks: tuple[str, str], origin: str, tables: Sequence[TextTable], remarks: Sequence[str]
+) -> None:
+    """Put tables between two lines of a Markdown file; make the file where there is none.
+
+    Args:
+        path: the file.
+        marks: the lines.
+        origin: how the tables were made.
+        tables: in their order.
+        remarks: what a reader must know of them.
+
+    Raises:
+        MetolError: the file exists and lacks the marks.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# Benchmarks\n\n{marks[0]}\n{marks[1]}\n")
+    before, after = _parts(path, marks)
+    text = "\n".join(table.to_markdown() for table in tables)
+    lines = "".join(f"- {line.replace('|', '/')}\n" for line in remarks)
+    path.write_text(f"{before}{marks[0]}\n{origin}\n\n{text}\n{lines}{marks[1]}{after}")
+
+
+def _parts(path: Path, marks: tuple[str, str]) -> tuple[str, str]:
+    """What stands before and after the marks."""
+    before, begin, rest = path.read_text().partition(marks[0])
     _, end, after = rest.partition(marks[1])
     if not (begin and end):
         raise MetolError(f"`{path}` has no place for the table; put the lines `{marks[0]}` and `{marks[1]}` into it.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{before}{begin}\n{body}{end}{after}")
+    return before, after
 
 
 def three_digits(value: float) -> str:
