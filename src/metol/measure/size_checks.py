@@ -28,6 +28,8 @@ Extents = tuple[tuple[int, ...], ...]  # of each output buffer, x first
 
 # Of the estimate, for the odd large size: large enough for every tile, and no multiple of anything once made odd.
 _LARGE_SHARE = 0.75
+# Of dimensions that a size says nothing about: small, so that the reference is quick, and divided by no usual factor.
+_OTHER_EXTENT = 3
 
 
 class CheckOutcome(str, Enum):
@@ -90,9 +92,9 @@ def sizes_to_check(pipeline: Any, schedule: Schedule, target: Any) -> tuple[Outp
     factors = [split_factors(schedule, funcs[place]) for place in buffers]
     lanes = [target.natural_vector_size(halide_type(shape.dtype)) for shape in shapes]
 
-    def sizes(name: str, wanted: Sequence[Mapping[int, int]], *, others: int = 3) -> OutputSizes:
+    def sizes(name: str, wanted: Sequence[Mapping[int, int]]) -> OutputSizes:
         pairs = zip(estimates, wanted, strict=True)
-        return OutputSizes(name, tuple(_extents(estimate, sides, others) for estimate, sides in pairs))
+        return OutputSizes(name, tuple(_extents(estimate, sides) for estimate, sides in pairs))
 
     every = [range(len(estimate)) for estimate in estimates]
     chosen = [
@@ -119,8 +121,8 @@ def _at(factors: Sequence[int], level: int) -> int:
     return distinct[min(level, len(distinct) - 1)]
 
 
-def _extents(estimate: Sequence[int], sides: Mapping[int, int], others: int) -> tuple[int, ...]:
-    return tuple(e if e <= SMALL_EXTENT else sides.get(d, others) for d, e in enumerate(estimate))
+def _extents(estimate: Sequence[int], sides: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(e if e <= SMALL_EXTENT else sides.get(d, _OTHER_EXTENT) for d, e in enumerate(estimate))
 
 
 class SizeChecker:
