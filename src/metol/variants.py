@@ -8,7 +8,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from metol.autoschedule import Result, autoschedule
+from metol import Result, autoschedule  # from its module, it would hide the function of that name
 from metol.errors import MetolError
 from metol.lower import Schedule
 from metol.measure import PipelineSource
