@@ -68,6 +68,108 @@ def test_mistake_is_told_in_one_line_with_exit_code_2(words: tuple[str, ...], me
     assert "Traceback" not in done.stderr
 
 
+MISTAKEN = """
+import halide as hl
+
+x, y = hl.Var("x"), hl.Var("y")
+
+def image(name, *sizes):
+    param = hl.ImageParam(hl.Int(32), len(sizes), name)
+    param.set_estimates([(0, size) for size in sizes])
+    return param
+
+def unbounded():
+    table, index, result = image("table", 100), image("index", 64, 48), hl.Func("result")
+    result[x, y] = table[index[x, y]]
+    result.set_estimates([(0, 64), (0, 48)])
+    return result
+
+def contradictory():
+    source, result = hl.ImageParam(hl.Int(32), 2, "source"), hl.Func("result")
+    source.dim(0).set_bounds(0, 64)
+    source.set_estimates([(0, 128), (0, 48)])  # after the constraint, which sets the estimate, too
+    result[x, y] = source[x, y]
+    result.set_estimates([(0, 64), (0, 48)])
+    return result
+
+def without_estimate():
+    result = hl.Func("result")
+    result[x, y] = x
+    return result
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "unbounded",
+            "Func `result` reads `table(index(x, y))` in dimension 0 at a coordinate that is unbounded; clamp",
+        ),
+        ("contradictory", "`source` in dimension 0 has extent 64 by its constraint, and 128 by its estimate"),
+        ("without_estimate", "Output Func `result` has no estimate in dimension 0 (`x`); call result.set_estimate"),
+    ],
+)
+def test_mistake_in_a_pipeline_is_told_in_one_line(name: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "mistaken.py").write_text(MISTAKEN)
+    done = metol("schedule", f"mistaken.py:{name}", "-o", "s.json", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+    assert not (tmp_path / "s.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("schedule", "mine.py:ramp", "--python", "mine.py/s.py"), "mine.py` is not a folder"),
+        (("bench", "mine.py:ramp", "--json", "mine.py/rows.json"), "mine.py` is not a folder"),
+        (("bench", "mine.py:ramp", "--tails", "--markdown", "mine.py"), "`mine.py` has no place for the table"),
+        (("bench", "mine.py:ramp", "--every-size", "--json", "mine.py"), "`mine.py` is not a file of checked sizes"),
+        (("bench", "mine.py:ramp", "--every-size", "--options"), "ask for one at a time"),
+        (("bench", "nothing", "--options"), "No application is called `nothing`"),
+    ],
+)
+def test_mistake_about_files_and_flags_is_told_before_anything_runs(
+    words: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(PIPELINES)
+    done = metol(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+    assert (tmp_path / "mine.py").read_text() == PIPELINES
+
+
+INTERRUPTED_BENCH = """
+import os, signal, sys
+from metol import bench
+real = bench.LocalRunner.run
+
+def run(self, source, schedulers):
+    if "second" in str(source):
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(self, source, schedulers)
+
+bench.LocalRunner.run = run
+sys.argv = ["metol", "bench", "mine.py:ramp", "mine.py:second", "--schedulers", "reference", "--rounds", "1"]
+sys.argv += ["--json", "rows.json"]
+from metol.cli import main
+main()
+"""
+
+
+def test_interrupted_bench_keeps_and_prints_what_it_has_measured(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PIPELINES + "\nsecond = ramp\n")
+    command = [sys.executable, "-c", INTERRUPTED_BENCH]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "mine.py:ramp" in done.stdout
+    (row,) = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert row["app"] == "mine.py:ramp"
+
+
 def test_bench_prints_a_table_and_writes_both_files(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
     words = (

@@ -87,3 +87,10 @@ def test_public_names_are_found_where_they_live() -> None:
     assert all(hasattr(metol, name) for name in metol.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         _ = metol.nothing
+
+
+@pytest.mark.parametrize("module", ["bench_command", "every_size", "option_gains", "tails_cost", "variants"])
+def test_commands_leave_the_function_where_users_find_it(module: str) -> None:
+    code = f"import metol.{module}, metol; assert callable(metol.autoschedule)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -6,7 +6,8 @@ from metol.bench import BenchReport
 from metol.errors import MetolError
 from metol.measure import Measurement, Status
 from metol.provenance import Provenance
-from metol.report import BEGIN_MARK, END_MARK, bench_tables, geometric_mean, notes, update_markdown
+from metol.report import BEGIN_MARK, END_MARK, bench_tables, notes, update_markdown
+from metol.text_table import geometric_mean
 
 
 def row(app: str, scheduler: str, run_ms: float | None, *, verified: bool = True) -> Measurement:

@@ -7,18 +7,18 @@ as it is until a schedule has been accepted, so that an error or an interruption
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 
 import halide as hl
 
 from metol import _core
-from metol.candidates import ORIGINS, Candidate, first_accepted, plain_candidates, searched_candidates
+from metol.candidates import ORIGINS, Candidate, Choice, first_accepted, plain_candidates, searched_candidates
 from metol.errors import ExtractionError, MetolError
 from metol.interrupts import uninterrupted
 from metol.keep import find_kept
-from metol.lower import Estimate, Kept, Schedule, describe_funcs
+from metol.lower import Estimate, Kept, LoweringOptions, Schedule, describe_funcs
 from metol.measure import Acceptance, BufferSizes, RunOptions, verify_schedule
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, extract, func_names, strip_schedules
@@ -52,6 +52,9 @@ class Result:
     or ``none`` (no directives: everything is inline)."""
     fallbacks: tuple[str, ...] = ()
     """Why each schedule before this one was refused."""
+    lower: Callable[[LoweringOptions], Schedule] | None = field(default=None, repr=False, compare=False)
+    """Lowers the same loop nest by other rules, for measurements: what comes of it has been accepted by nobody. None
+    where no search found the schedule."""
 
     def to_python(self) -> str:
         """Return Python source that makes the same calls without Metol."""
@@ -154,6 +157,7 @@ def autoschedule(
         verification=choice.verification,
         origin=choice.candidate.origin,
         fallbacks=found.refusals + refusals,
+        lower=_lower_again(choice),
     )
 
 
@@ -222,6 +226,11 @@ def _rewriting(
         return propose_rfactors(machine, dag, schedules, stages)
 
     return Rewriting(read, propose, quick=BeamSearch(width=1))
+
+
+def _lower_again(choice: Choice) -> Callable[[LoweringOptions], Schedule] | None:
+    lower = choice.candidate.lower
+    return None if lower is None else lambda rules: replace(choice.schedule, directives=lower(rules))
 
 
 def _frame(pipeline: hl.Pipeline, read: PipelineDag | ExtractionError, target: str, kept: tuple[Kept, ...]) -> Schedule:

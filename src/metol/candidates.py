@@ -48,6 +48,8 @@ class Candidate:
     """Makes the directives."""
     cost_seconds: float = math.nan
     """Predicted run time; NaN where no search found it."""
+    lower: Callable[[LoweringOptions], tuple[Directive, ...]] | None = None
+    """Makes the directives of the same loop nest by other rules; None where no search found one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,16 @@ def searched_candidates(
         options: What lowering goes by.
     """
 
-    def directives(state: _core.States) -> tuple[Directive, ...]:
-        scheduled = target_directives(machine, form.dag, state.describe(), options)
+    def lower(state: _core.States, rules: LoweringOptions) -> tuple[Directive, ...]:
+        scheduled = target_directives(machine, form.dag, state.describe(), rules)
         return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count)
 
-    yield Candidate("search", partial(directives, found.state), found.cost_seconds)
+    def candidate(origin: str, state: _core.States, cost_seconds: float) -> Candidate:
+        return Candidate(origin, partial(lower, state, options), cost_seconds, partial(lower, state))
+
+    yield candidate("search", found.state, found.cost_seconds)
     for state in found.alternatives:
-        cost_seconds = float(form.space.cost(state, _core.CostModel())[0])
-        yield Candidate("alternative", partial(directives, state), cost_seconds)
+        yield candidate("alternative", state, float(form.space.cost(state, _core.CostModel())[0]))
     if isinstance(machine, CpuMachine):
         yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept))
     yield Candidate("root", partial(root_directives, start.dag, options.kept))

@@ -6,7 +6,6 @@ In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result i
 
 import json as json_format
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +14,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from metol.bench_command import SOURCE_HELP, Seed, Threads, bench, print_report
+from metol.console import say, wide_console
+from metol.destinations import require_writable
 from metol.errors import MetolError
 
 __all__ = ["app", "main"]
@@ -27,16 +29,10 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION or FILE.py:GENERATOR, package.module:FUNCTION or FILE.hlpipe"
-
-_FILE_WIDTH = 200
-
 # 128 and the number of SIGINT, as shells have it.
 _INTERRUPTED = 130
 
-Source = Annotated[str, typer.Argument(help=_SOURCE_HELP)]
-Threads = Annotated[int, typer.Option(min=1, help="Threads that the schedule is made for and run with.")]
-Seed = Annotated[int, typer.Option(help="Seed of whatever is random.")]
+Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 
 
 def main() -> None:
@@ -44,18 +40,13 @@ def main() -> None:
     try:
         app()
     except MetolError as error:
-        _say(f"[red]{escape(str(error))}[/red]")
+        say(f"[red]{escape(str(error))}[/red]")
         sys.exit(2)
     except (KeyboardInterrupt, SystemExit) as end:  # typer makes the one of the other
         if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
             raise
-        _say("interrupted; files that have been written are whole")
+        say("interrupted; files that have been written are whole")
         sys.exit(_INTERRUPTED)
-
-
-def _say(text: str) -> None:
-    """Tell a person something, beside the output of the command."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(text)
 
 
 def _show_version(wanted: bool) -> None:
@@ -104,6 +95,8 @@ def schedule(
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
 
+    for path in (python, cpp, json):
+        require_writable(path)
     with first_interrupt(_tell_how_to_stop) as is_cancelled:
         pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
         sizes = None if estimates is None else _read_estimates(estimates)
@@ -129,14 +122,14 @@ def schedule(
     if python is None and cpp is None and json is None:
         typer.echo(result.to_python())
     for reason in result.fallbacks:
-        _say(f"[yellow]refused[/yellow]: {escape(reason)}")
-    _say(escape(result.summary()))
+        say(f"[yellow]refused[/yellow]: {escape(reason)}")
+    say(escape(result.summary()))
     if verify:
         _verify(pipeline_source, result.schedule, threads, sizes)
 
 
 def _tell_how_to_stop() -> None:
-    _say("finishing with the best schedule found so far; Ctrl-C again gives up")
+    say("finishing with the best schedule found so far; Ctrl-C again gives up")
 
 
 def _read_estimates(path: Path) -> Any:
@@ -159,103 +152,12 @@ def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
     options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
     row = verify_schedule(source, found, options=options, estimates=sizes)
     if not row.verified:
-        _say(f"[red]not verified: {row.status.value}: {escape(row.detail)}[/red]")
+        say(f"[red]not verified: {row.status.value}: {escape(row.detail)}[/red]")
         raise typer.Exit(1)
-    _say(f"[green]verified[/green]: {escape(row.detail)}")
+    say(f"[green]verified[/green]: {escape(row.detail)}")
 
 
-@app.command()
-def bench(
-    apps: Annotated[
-        list[str] | None, typer.Argument(help=f"Names of apps, {_SOURCE_HELP}; by default the suite.")
-    ] = None,
-    schedulers: Annotated[
-        str, typer.Option(help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json")
-    ] = "metol,adams2019,mullapudi2016",
-    search_speed: Annotated[
-        bool, typer.Option("--search-speed", help="Measure the searches alone: candidates a second, time, memory.")
-    ] = False,
-    threads: Threads = 2,
-    timeout: Annotated[float, typer.Option(help="Seconds for one scheduler on one app.")] = 300,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of timing at most; fewer where all have settled.")] = 25,
-    seed: Seed = 0,
-    json: Annotated[Path | None, typer.Option(help="Write all rows, the machine and the versions.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file, between its marks.")] = None,
-) -> None:
-    """Measure schedulers on apps, verified and in turn, and print one table."""
-    from metol.bench import BenchReport, parse_sources, run_bench
-    from metol.measure import RunOptions, Scheduler, TimingPlan
-    from metol.report import update_markdown
-
-    sources = parse_sources(apps or ())
-    columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
-    timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
-    options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
-    if search_speed:
-        _bench_searches(sources, columns, options, json, markdown)
-        return
-    console = Console(stderr=True)
-
-    def save(report: BenchReport) -> None:
-        if json is not None:
-            report.save(json)
-
-    with console.status("starting") as status:
-        report = run_bench(
-            sources,
-            columns,
-            options=options,
-            command=shlex.join(["metol", *sys.argv[1:]]),
-            progress=lambda text: status.update(escape(text)),
-            save=save,
-        )
-    _print_report(report.rows)
-    if markdown is not None:
-        update_markdown(markdown, report)
-    if any(row.scheduler.partition(":")[0] == "metol" and not row.verified for row in report.rows):
-        raise typer.Exit(1)
-
-
-def _bench_searches(sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None) -> None:
-    """Measure searches, print their table, and fail where one of Metol's own did."""
-    from metol.report import search_speed_table, update_search_speed_markdown
-    from metol.search_speed import run_search_speed
-
-    with Console(stderr=True).status("starting") as status:
-        report = run_search_speed(
-            sources,
-            columns,
-            threads=options.threads,
-            timeout_seconds=options.timeout_seconds,
-            command=shlex.join(["metol", *sys.argv[1:]]),
-            progress=lambda text: status.update(escape(text)),
-            save=lambda so_far: so_far.save(json) if json is not None else None,
-        )
-    console = _wide_console()
-    console.print(search_speed_table(report.rows).to_rich())
-    for row in report.rows:
-        if row.detail:
-            console.print(escape(f"{row.app}, {row.scheduler}: {row.detail}"), soft_wrap=True)
-    if markdown is not None:
-        update_search_speed_markdown(markdown, report)
-    if any(row.detail and row.scheduler.partition(":")[0] == "metol" for row in report.rows):
-        raise typer.Exit(1)
-
-
-def _wide_console() -> Console:
-    """Return a console that is wide enough for every column where nobody looks at a terminal."""
-    terminal = Console(highlight=False)
-    return terminal if terminal.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
-
-
-def _print_report(rows: Any) -> None:
-    from metol.report import bench_tables, notes
-
-    console = _wide_console()
-    for table in bench_tables(rows):
-        console.print(table.to_rich())
-    for line in notes(rows):
-        console.print(escape(line), soft_wrap=True)
+app.command()(bench)
 
 
 @app.command("verify-random")
@@ -286,10 +188,10 @@ def verify_random(
                 rows.append(row)
                 status.update(escape(f"{row.app}: {len(rows)} of {run.row_count}"))
                 if not row.verified:
-                    _say(f"[red]{escape(f'{row.app}: {row.status.value}: {row.detail}')}[/red]")
-                    _say(escape(f"    {reproduction(row)}"))
+                    say(f"[red]{escape(f'{row.app}: {row.status.value}: {row.detail}')}[/red]")
+                    say(escape(f"    {reproduction(row)}"))
     finally:
-        Console(highlight=False, width=_FILE_WIDTH).print(summary(rows))
+        wide_console().print(summary(rows))
     if not all(row.verified for row in rows):
         raise typer.Exit(1)
 
@@ -328,10 +230,10 @@ def calibrate(
         table.add_row(row.name, escape(value), row.unit, row.meaning)
     Console(highlight=False).print(table)
     for note in machine.notes:
-        _say(escape(note))
+        say(escape(note))
     path = output or machine.cache_path()
     machine.save(path)
-    _say(f"wrote {escape(str(path))}")
+    say(f"wrote {escape(str(path))}")
 
 
 @app.command()
@@ -361,8 +263,7 @@ def _print_checks(checks: Any) -> None:
     for check in checks:
         outcome = check.outcome.value
         table.add_row(check.name, f"[{colors[outcome]}]{outcome}[/]", escape(check.found), escape(check.advice))
-    terminal = Console(highlight=False)
-    (terminal if terminal.is_terminal else Console(highlight=False, width=_FILE_WIDTH)).print(table)
+    wide_console().print(table)
 
 
 @app.command()
@@ -378,8 +279,8 @@ def demo(
     console = Console(stderr=True)
     with console.status("starting") as status:
         rows = run_demo(image, threads=threads, progress=lambda text: status.update(escape(text)))
-    _print_report(rows)
-    _say(f"wrote {escape(str(image))}")
+    print_report(rows)
+    say(f"wrote {escape(str(image))}")
 
 
 if __name__ == "__main__":

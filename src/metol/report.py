@@ -4,67 +4,32 @@ In: rows. Out: run times per application and scheduler, the speed-up of one sche
 their geometric means, search times, and what went wrong.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from rich import box
-from rich.table import Table
-
 from metol.bench import BenchReport
-from metol.errors import MetolError
 from metol.measure import Measurement, SearchMeasurement, Status
 from metol.search_speed import SearchSpeedReport
+from metol.text_table import NOTHING, TextTable, geometric_mean, marks_of, put_tables, three_digits
 
 __all__ = [
-    "TextTable",
+    "BEGIN_MARK",
+    "END_MARK",
+    "MARKS",
+    "SPEED_BEGIN_MARK",
+    "SPEED_END_MARK",
+    "SPEED_MARKS",
     "bench_tables",
-    "geometric_mean",
     "notes",
     "search_speed_table",
     "update_markdown",
     "update_search_speed_markdown",
 ]
 
-BEGIN_MARK = "<!-- metol bench: begin (generated, do not edit) -->"
-END_MARK = "<!-- metol bench: end -->"
-SPEED_BEGIN_MARK = "<!-- metol bench --search-speed: begin (generated, do not edit) -->"
-SPEED_END_MARK = "<!-- metol bench --search-speed: end -->"
+MARKS = BEGIN_MARK, END_MARK = marks_of("metol bench")
+SPEED_MARKS = SPEED_BEGIN_MARK, SPEED_END_MARK = marks_of("metol bench --search-speed")
 
 _UNVERIFIED = "†"
-_NOTHING = "–"
-
-
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table of text; the first column is left-aligned, the others hold numbers."""
-
-    title: str
-    """What it shows, with its unit."""
-    headers: tuple[str, ...]
-    """One for each column."""
-    rows: tuple[tuple[str, ...], ...]
-    """As wide as `headers`."""
-    summary: tuple[tuple[str, ...], ...] = ()
-    """Rows below a line."""
-
-    def to_rich(self) -> Table:
-        """Return the table for a terminal."""
-        table = Table(title=self.title, title_justify="left", box=box.SIMPLE_HEAD)
-        for place, header in enumerate(self.headers):
-            table.add_column(header, justify="left" if place == 0 else "right")
-        for place, row in enumerate(self.rows):
-            table.add_row(*row, end_section=place == len(self.rows) - 1)
-        for row in self.summary:
-            table.add_row(*row, style="bold")
-        return table
-
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        lines = [self.headers, ("---", *["---:"] * (len(self.headers) - 1)), *self.rows]
-        lines += [tuple(f"**{cell}**" if cell else "" for cell in row) for row in self.summary]
-        return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def bench_tables(rows: Sequence[Measurement]) -> tuple[TextTable, TextTable]:
@@ -84,10 +49,10 @@ def bench_tables(rows: Sequence[Measurement]) -> tuple[TextTable, TextTable]:
         ratios = []
         for other in others:
             ratio = _speedup(cells.get(subject), cells.get(other))
-            ratios.append(f"{ratio:.2f}×" if ratio else _NOTHING)
+            ratios.append(f"{ratio:.2f}×" if ratio else NOTHING)
             speedups[other] += [ratio] if ratio else []
         lines.append((app, *(_run_cell(cells.get(s)) for s in schedulers), *ratios))
-    means = (f"{geometric_mean(s):.2f}× ({len(s)})" if s else _NOTHING for s in speedups.values())
+    means = (f"{geometric_mean(s):.2f}× ({len(s)})" if s else NOTHING for s in speedups.values())
     run_times = TextTable(
         f"Run time (ms), and how many times faster {subject} is",
         ("app", *schedulers, *(f"vs {other}" for other in others)),
@@ -109,21 +74,13 @@ def notes(rows: Sequence[Measurement]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean of positive numbers, of which there must be one at least."""
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-
 def update_markdown(path: Path, report: BenchReport) -> None:
     """Put the tables between the marks in a Markdown file; make the file where there is none.
 
     Raises:
         MetolError: the file exists and lacks the marks.
     """
-    tables = "\n".join(table.to_markdown() for table in bench_tables(report.rows))
-    remarks = "".join(f"- {line.replace('|', '/')}\n" for line in notes(report.rows))
-    origin = f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}.\n"
-    _replace_between(path, (BEGIN_MARK, END_MARK), f"{origin}\n{tables}\n{remarks}")
+    put_tables(path, MARKS, origin(report), bench_tables(report.rows), notes(report.rows))
 
 
 def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
@@ -142,9 +99,9 @@ def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
         for scheduler in schedulers:
             row = cells[scheduler]
             rate = row.candidates_per_second
-            line += [f"{rate:.0f}" if rate else _NOTHING]
-            line += [_three_digits(row.seconds) if row.seconds else row.detail.partition(":")[0]]
-            line += [f"{row.peak_mib:.0f}" if row.peak_mib else _NOTHING]
+            line += [f"{rate:.0f}" if rate else NOTHING]
+            line += [three_digits(row.seconds) if row.seconds else row.detail.partition(":")[0]]
+            line += [f"{row.peak_mib:.0f}" if row.peak_mib else NOTHING]
         for other in others:
             row = cells[other]
             line += [_ratio(rates[other], first.candidates_per_second, row.candidates_per_second)]
@@ -164,33 +121,25 @@ def update_search_speed_markdown(path: Path, report: SearchSpeedReport) -> None:
     Raises:
         MetolError: the file exists and lacks the marks.
     """
-    failures = "".join(f"- {row.app}, {row.scheduler}: {row.detail}\n" for row in report.rows if row.detail)
-    origin = f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}.\n"
-    table = search_speed_table(report.rows).to_markdown()
-    _replace_between(path, (SPEED_BEGIN_MARK, SPEED_END_MARK), f"{origin}\n{table}\n{failures.replace('|', '/')}")
+    failures = [f"{row.app}, {row.scheduler}: {row.detail}" for row in report.rows if row.detail]
+    put_tables(path, SPEED_MARKS, origin(report), (search_speed_table(report.rows),), failures)
 
 
-def _replace_between(path: Path, marks: tuple[str, str], body: str) -> None:
-    """Put text between two lines of a Markdown file; make the file where there is none."""
-    text = path.read_text() if path.exists() else f"# Benchmarks\n\n{marks[0]}\n{marks[1]}\n"
-    before, begin, rest = text.partition(marks[0])
-    _, end, after = rest.partition(marks[1])
-    if not (begin and end):
-        raise MetolError(f"`{path}` has no place for the table; put the lines `{marks[0]}` and `{marks[1]}` into it.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{before}{begin}\n{body}{end}{after}")
+def origin(report: BenchReport | SearchSpeedReport) -> str:
+    """Say how a report was made."""
+    return f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}."
 
 
 def _ratio(seen: list[float], larger: float | None, smaller: float | None) -> str:
     """Return how many times larger the one is, and add it to `seen`; nothing where either is not known."""
     if not larger or not smaller:
-        return _NOTHING
+        return NOTHING
     seen.append(larger / smaller)
     return f"{seen[-1]:.1f}×"
 
 
 def _mean(ratios: list[float]) -> str:
-    return f"{geometric_mean(ratios):.1f}× ({len(ratios)})" if ratios else _NOTHING
+    return f"{geometric_mean(ratios):.1f}× ({len(ratios)})" if ratios else NOTHING
 
 
 def _speedup(subject: Measurement | None, other: Measurement | None) -> float | None:
@@ -202,22 +151,15 @@ def _speedup(subject: Measurement | None, other: Measurement | None) -> float | 
 
 def _run_cell(row: Measurement | None) -> str:
     if row is None:
-        return _NOTHING
+        return NOTHING
     if not row.is_ok:
         return row.status.value
     if row.run_ms is None:
-        return "verified" if row.verified else _NOTHING
-    return _three_digits(row.run_ms) + ("" if row.verified else f" {_UNVERIFIED}")
+        return "verified" if row.verified else NOTHING
+    return three_digits(row.run_ms) + ("" if row.verified else f" {_UNVERIFIED}")
 
 
 def _search_cell(row: Measurement | None) -> str:
     if row is None or row.schedule_seconds is None:
-        return "timeout" if row is not None and row.status is Status.TIMEOUT else _NOTHING
-    return _three_digits(row.schedule_seconds)
-
-
-def _three_digits(value: float) -> str:
-    """Return a number with three significant digits, and no fewer decimals than that takes."""
-    if value >= 100:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+        return "timeout" if row is not None and row.status is Status.TIMEOUT else NOTHING
+    return three_digits(row.schedule_seconds)

@@ -5,7 +5,6 @@ a `Measurement` each, appended to a file as soon as it is known, so that an inte
 """
 
 import contextlib
-import json
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,6 +14,7 @@ from typing import Any
 
 from metol.errors import MetolError
 from metol.measure import LocalRunner, Measurement, PipelineSource, RunOptions, Scheduler, Status
+from metol.row_file import RowFile
 
 __all__ = ["RECORD_VERSION", "SCHEDULES", "RandomRun", "RecordFile", "reproduction", "summary"]
 
@@ -112,43 +112,11 @@ class RandomRun:
                     yield row
 
 
-class RecordFile:
-    """Rows in a file, one JSON object a line, each written at once."""
+class RecordFile(RowFile[Measurement]):
+    """The rows of random programs."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def load(self) -> tuple[Measurement, ...]:
-        """Read the rows; those of a missing file are none, and a last line cut short by a crash is left out.
-
-        Raises:
-            MetolError: the file holds something else.
-        """
-        if not self.path.exists():
-            return ()
-        text = self.path.read_text()
-        whole = text[: text.rfind("\n") + 1]
-        return tuple(self._row(line) for line in whole.splitlines())
-
-    def append(self, row: Measurement) -> None:
-        """Write a row at the end, on a line of its own even where the last one was cut short."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"version": RECORD_VERSION, **row.to_row()}) + "\n"
-        with self.path.open("a+b") as file:
-            if file.tell() > 0:
-                whole = self.path.read_bytes().rfind(b"\n") + 1
-                file.truncate(whole)
-            file.write(line.encode())
-
-    def _row(self, line: str) -> Measurement:
-        try:
-            content: dict[str, Any] = json.loads(line)
-            version = content.pop("version")
-        except (ValueError, KeyError, AttributeError):
-            raise MetolError(f"`{self.path}` is not a file of verified programs; name another with --json.") from None
-        if version != RECORD_VERSION:
-            raise MetolError(f"`{self.path}` has version {version}; this Metol reads version {RECORD_VERSION}.")
-        return Measurement.from_row(content)
+        super().__init__(path, RECORD_VERSION, Measurement.from_row, "verified programs")
 
 
 def reproduction(row: Measurement) -> str:

@@ -36,6 +36,17 @@ def blur() -> hl.Pipeline:
     return hl.Pipeline(result)
 
 
+def blur_by_size() -> hl.Pipeline:
+    """The same stencil, and a result that depends on how large its input is."""
+    source = hl.ImageParam(hl.UInt(8), 2, "source")
+    rows, result = hl.Func("rows"), hl.Func("result")
+    rows[x, y] = hl.f32(source[x - 1, y]) + hl.f32(source[x + 2, y])
+    result[x, y] = rows[x, y] + source.width()
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    source.set_estimates([(-1, WIDTH + 3), (0, HEIGHT)])
+    return hl.Pipeline(result)
+
+
 def interleaved() -> hl.Func:
     """Channels innermost, in and out; the input has a boundary condition, and floats are rounded to bytes."""
     source = hl.ImageParam(hl.UInt(8), 3, "source")

@@ -17,6 +17,10 @@ class LoweringOptions:
     specialize_estimate: bool = True
     """An output with Funcs inside loops that are whole there gets a version for the estimated extents of these loops,
     beside the others. Sizes inside are then constant (measured: 1 to 15 % of the time)."""
+    unsafe_tails: bool = False
+    """For measurements alone: every Func has one version, whose tails are right only where all sizes divide; it asks
+    for more of its inputs than the algorithm needs, and refuses outputs that are smaller than a tile. No schedule that
+    is returned is lowered so: it tells what safe tails cost."""
     kept: Set[int] = frozenset()
     """Funcs that somebody else schedules; they get no directives."""
 

@@ -36,7 +36,8 @@ class TailRule:
     more than is asked of them, unless they, or what is computed inside their loops, read an input whose size the user
     fixes, or use a computed value as an index. What is shifted inwards is computed twice, which is wrong where the
     output has overwritten the input that it is computed from: where they may alias, outputs are guarded at every
-    size. Code for the estimated size alone needs no more than a tail that is right there.
+    size. Code for the estimated size alone needs no more than a tail that is right there. Unsafe tails, for
+    measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class TailRule:
     ) -> None:
         self.dag = dag
         self.may_alias = options.may_alias
+        self.is_unsafe = options.unsafe_tails
         self.kept = options.kept
         self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
         self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
@@ -80,6 +82,8 @@ class TailRule:
         func = self.dag.funcs[stage.func]
         is_consumed = stage.func in self.consumed_outputs
         is_shiftable = not self.may_alias and not is_consumed and not self._indexes_by_value(stage)
+        if self.is_unsafe:
+            return False
         return func.is_output and len(func.stages) == 1 and is_shiftable
 
     def first_split(
@@ -96,6 +100,8 @@ class TailRule:
             size: Which sizes of the output this version is for.
         """
         func = self.dag.funcs[stage.func]
+        if self.is_unsafe:
+            return self._unsafe_split(stage, loop, factor)
         if size is OutputSize.TILE:
             return Tail.SHIFT_INWARDS
         if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_reduction:
@@ -125,6 +131,19 @@ class TailRule:
             return Tail.ROUND_UP
         can_shift = extent >= factor and stage.index == 0 and not self.may_alias and not self._indexes_by_value(stage)
         return Tail.SHIFT_INWARDS if can_shift else Tail.GUARD_WITH_IF
+
+    def _unsafe_split(self, stage: _core.Stage, loop: int, factor: int) -> Tail:
+        """The tail of the first split of a loop where all sizes are as estimated, and inputs as large as they need be.
+
+        An output that its factor does not divide is shifted inwards, for nobody gives it more room than it has.
+        """
+        func = self.dag.funcs[stage.func]
+        if stage.loops[loop].is_reduction:
+            return Tail.GUARD_WITH_IF
+        extent = func.estimate[stage.loops[loop].pure_dim].extent if func.is_output else 0
+        if extent % factor == 0:
+            return Tail.ROUND_UP
+        return Tail.SHIFT_INWARDS if extent >= factor and stage.index == 0 else Tail.GUARD_WITH_IF
 
     def inner_split(self, stage: _core.Stage) -> Tail:
         """The tail of a split whose factor divides what it splits; updates accept nothing but a guard."""

@@ -10,6 +10,7 @@ from metol.measure.measurement import Measurement, Status
 from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
 from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
 from metol.measure.search_trial import SearchMeasurement, measure_search
+from metol.measure.size_checks import CheckOutcome, OutputSizes, SizeCheck, SizeChecker, sizes_to_check
 from metol.measure.source import PipelineSource, SourceKind
 from metol.measure.timing import TimingPlan
 from metol.measure.trial import RunOptions
@@ -18,18 +19,23 @@ __all__ = [
     "PEERS",
     "Acceptance",
     "BufferSizes",
+    "CheckOutcome",
     "LocalRunner",
     "Measurement",
+    "OutputSizes",
     "PipelineSource",
     "Progress",
     "RunOptions",
     "Runner",
     "Scheduler",
     "SearchMeasurement",
+    "SizeCheck",
+    "SizeChecker",
     "SourceKind",
     "Status",
     "TimingPlan",
     "measure_search",
     "schedule_at_root",
+    "sizes_to_check",
     "verify_schedule",
 ]

@@ -4,6 +4,7 @@ In: an application of the suite, which brings its own inputs, or the compiled re
 inputs are then random and exactly as large as Halide says they must be, so that a schedule that reads beyond is caught.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +16,23 @@ from metol.measure.compiled import CompiledPipeline
 from metol.measure.halide_values import Number, constant
 from metol.measure.tolerance import Tolerance
 
-__all__ = ["AWKWARD", "ESTIMATED", "app_cases", "app_tolerance", "pipeline_case"]
+__all__ = [
+    "AWKWARD",
+    "ESTIMATED",
+    "SMALL_EXTENT",
+    "app_case",
+    "app_cases",
+    "app_tolerance",
+    "grow_inputs",
+    "output_shapes",
+    "pipeline_case",
+]
 
 ESTIMATED = "estimated size"
 AWKWARD = "awkward size"
 
-# Extents up to this are channels, taps and the like, on whose number the algorithm may depend.
-_SMALL_EXTENT = 4
+SMALL_EXTENT = 4
+"""Extents up to this are channels, taps and the like, on whose number the algorithm may depend."""
 
 # Random 32- and 64-bit integers stay below this: such inputs are mostly indices, counts and parameters.
 _WIDE_INTEGER_LIMIT = 256
@@ -39,7 +50,7 @@ class _Region:
 def app_cases(app: Any, arguments: tuple[Any, ...], seed: int) -> tuple[Case, Case]:
     """Return both cases of an application: the estimated size and the small one, in the app's own words."""
     sizes = ((ESTIMATED, app.output_shape), (AWKWARD, app.small_output_shape))
-    estimated, awkward = (_app_case(app, arguments, name, shape, seed) for name, shape in sizes)
+    estimated, awkward = (app_case(app, arguments, name, shape, seed) for name, shape in sizes)
     return estimated, awkward
 
 
@@ -48,7 +59,8 @@ def app_tolerance(app: Any) -> Tolerance:
     return Tolerance(app.tolerance.absolute, app.tolerance.relative)
 
 
-def _app_case(app: Any, arguments: tuple[Any, ...], name: str, shape: tuple[int, ...], seed: int) -> Case:
+def app_case(app: Any, arguments: tuple[Any, ...], name: str, shape: tuple[int, ...], seed: int) -> Case:
+    """Return the case of an application whose output has this shape, in NumPy's order."""
     values = app.inputs(shape, seed=seed)
     inputs = []
     for argument in arguments:
@@ -60,20 +72,35 @@ def _app_case(app: Any, arguments: tuple[Any, ...], name: str, shape: tuple[int,
     return Case(name, tuple(inputs), (BufferShape.of_array(app.empty_output(shape)),))
 
 
-def pipeline_case(pipeline: Any, reference: CompiledPipeline, name: str, seed: int) -> Case:
+def pipeline_case(
+    pipeline: Any,
+    reference: CompiledPipeline,
+    name: str,
+    seed: int,
+    extents: Sequence[Sequence[int]] | None = None,
+) -> Case:
     """Return a case of any pipeline, from its estimates and from the bounds of its reference schedule.
+
+    Args:
+        pipeline: the pipeline.
+        reference: its reference schedule, compiled.
+        name: ``ESTIMATED``, ``AWKWARD``, or what a size of its own is called.
+        seed: of the random inputs.
+        extents: of each output buffer, x first; by default as the name says.
 
     Raises:
         MissingEstimateError: an output has no estimate.
     """
     is_awkward = name == AWKWARD
-    outputs = _output_shapes(pipeline, is_awkward=is_awkward)
+    outputs = output_shapes(pipeline, is_awkward=is_awkward)
+    if extents is not None:
+        outputs = [replace(shape, extents=tuple(size)) for shape, size in zip(outputs, extents, strict=True)]
     wanted = [_wanted_input(argument, is_awkward=is_awkward) for argument in reference.arguments]
     for _ in range(_QUERY_ROUNDS):
         answer, layouts = reference.query_inputs(wanted, outputs)
         needed = iter(answer)
         refined = [next(needed) if isinstance(item, BufferShape) else item for item in wanted]
-        if not is_awkward:
+        if name == ESTIMATED:
             refined = [_keep_estimate(old, new) for old, new in zip(wanted, refined, strict=True)]
         if refined == wanted:
             break
@@ -83,7 +110,47 @@ def pipeline_case(pipeline: Any, reference: CompiledPipeline, name: str, seed: i
     return Case(name, tuple(inputs), layouts)
 
 
-def _output_shapes(pipeline: Any, *, is_awkward: bool) -> list[BufferShape]:
+def grow_inputs(case: Case, code: CompiledPipeline) -> tuple[Case, str]:
+    """Enlarge inputs to what this code demands; what is added repeats what lies at the edge.
+
+    Returns:
+        The case, or the same one where nothing is missing, and the names of the inputs that have grown.
+    """
+    wanted = [_given(item) for item in case.inputs]
+    needed = iter(code.query_inputs(wanted, case.outputs)[0])
+    inputs = [_grown(item, next(needed)) if item.array is not None else item for item in case.inputs]
+    names = [new.name for old, new in zip(case.inputs, inputs, strict=True) if new is not old]
+    if not names:
+        return case, ""
+    return replace(case, inputs=tuple(inputs)), ", ".join(names)
+
+
+def _given(item: Input) -> BufferShape | Number:
+    if item.array is not None:
+        return BufferShape.of_array(item.array, item.mins)
+    assert item.number is not None
+    return item.number
+
+
+def _grown(item: Input, needed: BufferShape) -> Input:
+    assert item.array is not None
+    shape = BufferShape.of_array(item.array, item.mins)
+    sides = list(zip(shape.mins, shape.extents, needed.mins, needed.extents, strict=True))
+    before = [max(0, low - wanted) for low, _, wanted, _ in sides]
+    after = [max(0, wanted + count - low - extent) for low, extent, wanted, count in sides]
+    if not any(before + after):
+        return item
+    mins = tuple(low - more for low, more in zip(shape.mins, before, strict=True))
+    widths = [(before[d], after[d]) for d in reversed(shape.order)]
+    return replace(item, array=shape.view(np.pad(shape.to_memory(item.array), widths, mode="edge")), mins=mins)
+
+
+def output_shapes(pipeline: Any, *, is_awkward: bool = False) -> list[BufferShape]:
+    """Return the estimated shape of each output buffer, or the small one that divides by nothing.
+
+    Raises:
+        MissingEstimateError: an output has no estimate.
+    """
     shapes = []
     for func in pipeline.outputs():
         for buffer in func.output_buffers():
@@ -115,7 +182,7 @@ def _estimated_region(estimates: Any, role: str, name: str) -> _Region:
 
 def _shrink(region: _Region) -> _Region:
     """Return about a tenth of each extent, made odd, so that no usual tile or vector divides it."""
-    return replace(region, extents=tuple(e if e <= _SMALL_EXTENT else e // 10 | 1 for e in region.extents))
+    return replace(region, extents=tuple(e if e <= SMALL_EXTENT else e // 10 | 1 for e in region.extents))
 
 
 def _buffer_shape(kind: Any, region: _Region) -> BufferShape:

@@ -65,6 +65,10 @@ class Session:
                 return self._compile()
             case m.MakeCases():
                 return self._make_cases(Path(request.folder), request.seed)
+            case m.MakeCase():
+                return self._make_case(request)
+            case m.GrowInputs():
+                return self._grow_inputs(Path(request.case), Path(request.folder))
             case m.Verify():
                 return self._verify(Path(request.case))
             case m.Time():
@@ -133,6 +137,30 @@ class Session:
         except hl.HalideError as error:
             return m.CasesMade(saved, f"one size alone, for the reference fails at the awkward one: {_message(error)}")
         return m.CasesMade(saved, "")
+
+    def _make_case(self, request: m.MakeCase) -> m.CasesMade:
+        from metol.measure.cases import app_case, pipeline_case
+
+        assert self._source is not None
+        app = load_app(self._source.location) if self._source.kind is SourceKind.APP else None
+        if app is not None:
+            (extents,) = request.extents
+            case = app_case(app, self._code().arguments, request.name, tuple(reversed(extents)), request.seed)
+        else:
+            case = pipeline_case(self._pipeline, self._code(), request.name, request.seed, request.extents)
+        if [list(shape.extents) for shape in case.outputs] != request.extents:
+            return m.CasesMade([], f"its constraints make it {case.size_text}")
+        return m.CasesMade([self._save_expected(case, Path(request.folder), app)], "")
+
+    def _grow_inputs(self, folder: Path, new_folder: Path) -> m.CasesMade:
+        from metol.measure.case import Case
+        from metol.measure.cases import grow_inputs
+
+        case = Case.load(folder)
+        grown, note = grow_inputs(case, self._code())
+        if grown is not case:
+            grown.save(new_folder)
+        return m.CasesMade([str(folder if grown is case else new_folder)], note)
 
     def _case(self, name: str, seed: int) -> "Case":
         from metol.measure.cases import pipeline_case

@@ -17,7 +17,7 @@ from metol.lower import Call, RVar, Schedule, Var
 from metol.measure.scheduler import schedule_at_root
 from metol.pipeline import LoweredPipeline, strip_schedules
 
-__all__ = ["BufferSizes", "Gate", "probed_sizes"]
+__all__ = ["BufferSizes", "Gate", "probed_sizes", "split_factors"]
 
 # What Halide appends to a name that is used again.
 _RUNNING_NUMBER = re.compile(r"\$\d+")
@@ -65,7 +65,7 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
         return ()
     if schedule.has_fixed_sizes:
         return (sizes.outputs,)
-    factors = _factors(schedule)
+    factors = split_factors(schedule)
     probes = [sizes.outputs, tuple(tuple((low, 1) for low, _ in region) for region in sizes.outputs)]
     for choose, step in product((min, max), (-1, 1)):
         probes.append(
@@ -175,14 +175,14 @@ class Gate:
         return self._sizes.inputs.get(base, self._sizes.inputs.get(f"{base}_im"))
 
 
-def _factors(schedule: Schedule) -> dict[int, list[int]]:
-    """List what loops are split by, by the dimension of their Func."""
+def split_factors(schedule: Schedule, func: int | None = None) -> dict[int, list[int]]:
+    """List what the loops of all Funcs, or of one, are split by, by the dimension of their Func."""
     factors: dict[int, list[int]] = {}
     dimensions: dict[tuple[int, str], int] = {
         (func.index, name): d for func in schedule.funcs for d, name in enumerate(func.args)
     }
     for directive in schedule.directives:
-        if directive.call is not Call.SPLIT:
+        if directive.call is not Call.SPLIT or func not in (None, directive.func):
             continue
         old, *parts, factor, _ = directive.args
         assert isinstance(old, Var | RVar)

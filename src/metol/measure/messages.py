@@ -1,8 +1,8 @@
 """What a parent asks a child process, and what the child answers: one JSON object a line.
 
-The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` (the reference alone) or any number
-of `Verify` and `Time`; or `OpenGate` and any number of `Judge`. Arrays never travel here; they lie in the folders of
-cases.
+The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` or any number of `MakeCase` (the
+reference alone), or any number of `Verify`, `GrowInputs` and `Time`; or `OpenGate` and any number of `Judge`. Arrays
+never travel here; they lie in the folders of cases.
 """
 
 import json
@@ -17,8 +17,10 @@ __all__ = [
     "Compile",
     "Done",
     "Failure",
+    "GrowInputs",
     "Judge",
     "Judgement",
+    "MakeCase",
     "MakeCases",
     "OpenGate",
     "Request",
@@ -76,6 +78,30 @@ class MakeCases:
     """An existing folder; each case becomes a folder in it."""
     seed: int
     """Seed of the random inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MakeCase:
+    """Make the case of one size, run it, and save it with the results; for the child that holds the reference."""
+
+    folder: str
+    """The case's folder, which does not exist yet."""
+    name: str
+    """What size this is, for a person."""
+    extents: list[list[int]]
+    """Of each output buffer, x first."""
+    seed: int
+    """Seed of the random inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrowInputs:
+    """Copy a case, with inputs as large as this code demands where that is more than the algorithm needs."""
+
+    case: str
+    """The case's folder."""
+    folder: str
+    """The folder of the copy, which does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +172,13 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class CasesMade:
-    """The answer to `MakeCases`."""
+    """The answer to `MakeCases`, `MakeCase` and `GrowInputs`."""
 
     cases: list[str]
-    """The folders, the estimated size first."""
+    """The folders, the estimated size first; none where the pipeline's constraints want another size than was asked
+    for; the folder of the case itself where there was nothing to grow."""
     note: str
-    """Why there is no awkward size, where there is none."""
+    """Why there is no awkward size, or no case, where there is none; which inputs have grown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +211,9 @@ class Failure:
     """Whether it is a MetolError, that is, a mistake of whoever asked."""
 
 
-Request = Build | ApplyScheduler | Search | Compile | MakeCases | Verify | Time | OpenGate | Judge
+Request = (
+    Build | ApplyScheduler | Search | Compile | MakeCases | MakeCase | GrowInputs | Verify | Time | OpenGate | Judge
+)
 Answer = Done | Searched | CasesMade | Verdict | Samples | Judgement | Failure
 
 _CLASSES: dict[str, type[Any]] = {c.__name__: c for c in (*Request.__args__, *Answer.__args__)}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from metol.measure.measurement import Measurement
-from metol.measure.messages import CasesMade
+from metol.measure.messages import CasesMade, GrowInputs
 from metol.measure.scheduler import Scheduler
 from metol.measure.serialized import save_pipeline
 from metol.measure.source import PipelineSource, SourceKind
@@ -68,6 +68,44 @@ class LocalRunner:
                 self._progress(f"{source.label}: timing")
                 _time_in_turn(trials, cases.cases[0], self._options.timing)
             return tuple(trial.measurement for trial in trials)
+
+    def run_grown(
+        self, source: PipelineSource, schedulers: Sequence[Scheduler]
+    ) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
+        """Measure at the estimated size alone, with inputs as large as the greediest of the schedules demands.
+
+        Schedules with tails that round up read beyond what the algorithm needs. What lies there must not matter to the
+        result; where it does, because the algorithm mentions the size of an input, the result is wrong.
+
+        Returns:
+            One measurement for each scheduler, and for each the inputs that had to grow for it.
+
+        Raises:
+            MetolError: the pipeline itself cannot be built; a scheduler's failure is a row instead.
+        """
+        with tempfile.TemporaryDirectory(prefix="metol-") as folder, contextlib.ExitStack() as stack:
+            reference, cases = self._make_cases(source, Path(folder))
+            if cases is None:
+                detail = f"no reference to compare with: {reference.detail}"
+                failed = Measurement(source.label, "", reference.status, detail=detail)
+                return tuple(replace(failed, scheduler=str(s)) for s in schedulers), ("",) * len(schedulers)
+            trials, case, notes = [], cases.cases[0], []
+            for number, scheduler in enumerate(schedulers):
+                self._progress(f"{source.label}: {scheduler}")
+                trial = Trial(source, scheduler, self._options)
+                stack.callback(trial.close)
+                trial.compile()
+                trials.append(trial)
+                grown = trial.grow_inputs(GrowInputs(case, str(Path(folder) / f"grown_{number}")))
+                if grown is not None:
+                    case = grown.cases[0]
+                notes.append("" if grown is None else grown.note)
+            for trial in trials:
+                trial.verify([case], "")
+            if self._options.timing is not None:
+                self._progress(f"{source.label}: timing")
+                _time_in_turn(trials, case, self._options.timing)
+            return tuple(trial.measurement for trial in trials), tuple(notes)
 
     def _make_cases(self, source: PipelineSource, folder: Path) -> tuple[Measurement, CasesMade | None]:
         """Let a child compute what is right; without cases, the measurement tells why there are none."""

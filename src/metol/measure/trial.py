@@ -98,6 +98,28 @@ class Trial:
         )
         return answer
 
+    def make_case(self, request: m.MakeCase) -> m.CasesMade | m.Failure | None:
+        """Run the (reference) schedule at one size and save the case; None where that took too long, or died of it."""
+        answer: m.CasesMade | m.Failure | None = self._ask(
+            request, Status.RUN_FAILED, "running the reference", may_refuse=True
+        )
+        return answer
+
+    def grow_inputs(self, request: m.GrowInputs) -> m.CasesMade | None:
+        """Copy a case with inputs as large as this schedule's code demands; None where that failed."""
+        answer: m.CasesMade | None = self._ask(request, Status.RUN_FAILED, "asking for its bounds")
+        return answer
+
+    def check(self, case: str) -> m.Verdict | m.Failure | None:
+        """Run on one case and compare; None where that took too long, or died of it, as `measurement` tells."""
+        answer: m.Verdict | m.Failure | None = self._ask(m.Verify(case), Status.RUN_FAILED, "running", may_refuse=True)
+        return answer
+
+    def renew_time(self) -> None:
+        """Give it the whole time limit once more."""
+        if self._child is not None:
+            self._child.spent_seconds = self._timed_seconds
+
     def verify(self, cases: Sequence[str], note: str) -> None:
         """Run on every case: `verified` if all are right.
 

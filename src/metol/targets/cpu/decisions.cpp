@@ -151,8 +151,8 @@ StageTiling flattened(const CpuParameters& machine, const PipelineIndex& index, 
 }
 
 // Gives every Stage of a newly placed Func its default tiling.
-void tile_by_default(const CpuParameters& machine, const PipelineIndex& index, Regions& regions, FuncSchedule& schedule,
-                     int preferred_dim) {
+void tile_by_default(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& child, Regions& regions,
+                     FuncSchedule& schedule, int preferred_dim) {
     const Func& func = index.func(schedule.func);
     schedule.stages.clear();
     for (size_t s = 0; s < func.stages.size(); s++) {
@@ -239,7 +239,7 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
         return reason;
     }
     const bool is_output = index.func(decision.func).is_output;
-    tile_by_default(machine, index, regions, schedule,
+    tile_by_default(machine, index, child, regions, schedule,
                     is_output ? 0 : dimension_read_densely(index, child, decision.func));
     slot = pool.intern(std::move(schedule));
     return Pruned::None;

@@ -1,0 +1,255 @@
+"""The command `metol bench`: which measurement is wanted, where it goes, and what is printed of it.
+
+In: words from a shell. Out: tables on stdout, files, and exit code 1 where a schedule of Metol's is wrong or fails.
+What has been measured is printed when the command is interrupted, too.
+"""
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from metol.console import wide_console
+from metol.destinations import require_writable
+from metol.errors import MetolError
+
+__all__ = ["SOURCE_HELP", "Seed", "Threads", "bench", "print_report"]
+
+SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION or FILE.py:GENERATOR, package.module:FUNCTION or FILE.hlpipe"
+Threads = Annotated[int, typer.Option(min=1, help="Threads that the schedule is made for and run with.")]
+Seed = Annotated[int, typer.Option(help="Seed of whatever is random.")]
+
+
+def bench(
+    apps: Annotated[
+        list[str] | None, typer.Argument(help=f"Names of apps, {SOURCE_HELP}; by default the suite.")
+    ] = None,
+    schedulers: Annotated[
+        str, typer.Option(help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json")
+    ] = "metol,adams2019,mullapudi2016",
+    search_speed: Annotated[
+        bool, typer.Option("--search-speed", help="Measure the searches alone: candidates a second, time, memory.")
+    ] = False,
+    every_size: Annotated[
+        bool, typer.Option("--every-size", help="Verify Metol's schedules, under every option, at awkward sizes.")
+    ] = False,
+    tails: Annotated[
+        bool, typer.Option("--tails", help="Time Metol's schedules beside the same loop nests with unsafe tails.")
+    ] = False,
+    options: Annotated[
+        bool, typer.Option("--options", help="Time Metol's schedules with each part of the search switched.")
+    ] = False,
+    threads: Threads = 2,
+    timeout: Annotated[float, typer.Option(help="Seconds for one scheduler on one app.")] = 300,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of timing at most; fewer where all have settled.")] = 25,
+    seed: Seed = 0,
+    json: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write all rows, the machine and the versions. With --every-size, --tails and --options: append each "
+            "row, and skip those in it."
+        ),
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file, between its marks.")] = None,
+) -> None:
+    """Measure schedulers on apps, verified and in turn, and print one table."""
+    from metol.bench import parse_sources
+    from metol.measure import RunOptions, Scheduler, TimingPlan
+
+    kinds = {"search-speed": search_speed, "every-size": every_size, "tails": tails, "options": options}
+    wanted = [kind for kind, is_wanted in kinds.items() if is_wanted]
+    if len(wanted) > 1:
+        raise MetolError(f"`--{'` and `--'.join(wanted)}` are measurements of their own; ask for one at a time.")
+    require_writable(json)
+    require_writable(markdown)
+    sources = parse_sources(apps or ())
+    columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
+    timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
+    run_options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
+    measurements: dict[str, Callable[..., bool]] = {
+        "every-size": _bench_every_size,
+        "tails": _bench_tails,
+        "options": _bench_options,
+    }
+    if wanted and wanted[0] in measurements:
+        is_right = measurements[wanted[0]](sources, run_options, json, markdown)
+    else:
+        measure = _bench_searches if wanted else _bench_schedulers
+        is_right = measure(sources, columns, run_options, json, markdown)
+    if not is_right:
+        raise typer.Exit(1)
+
+
+def _command() -> str:
+    return shlex.join(["metol", *sys.argv[1:]])
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show what is being done, on stderr."""
+    with Console(stderr=True).status("starting") as status:
+        yield lambda text: status.update(escape(text))
+
+
+def _bench_schedulers(sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
+    """Measure schedulers, print their tables, and tell whether Metol's schedules are right."""
+    from metol.bench import BenchReport, run_bench
+    from metol.report import MARKS, update_markdown
+    from metol.text_table import require_marks
+
+    if markdown is not None:
+        require_marks(markdown, MARKS)
+    saved: list[BenchReport] = []
+
+    def save(report: BenchReport) -> None:
+        saved.append(report)
+        if json is not None:
+            report.save(json)
+
+    try:
+        with _progress() as progress:
+            report = run_bench(sources, columns, options=options, command=_command(), progress=progress, save=save)
+    finally:
+        print_report(saved[-1].rows if saved else ())
+    if markdown is not None:
+        update_markdown(markdown, report)
+    return all(row.verified for row in report.rows if row.scheduler.partition(":")[0] == "metol")
+
+
+def _bench_searches(sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
+    """Measure searches, print their table, and tell whether Metol's own have ended well."""
+    from metol.report import SPEED_MARKS, search_speed_table, update_search_speed_markdown
+    from metol.search_speed import SearchSpeedReport, run_search_speed
+    from metol.text_table import require_marks
+
+    if markdown is not None:
+        require_marks(markdown, SPEED_MARKS)
+    saved: list[SearchSpeedReport] = []
+
+    def save(report: SearchSpeedReport) -> None:
+        saved.append(report)
+        if json is not None:
+            report.save(json)
+
+    try:
+        with _progress() as progress:
+            report = run_search_speed(
+                sources,
+                columns,
+                threads=options.threads,
+                timeout_seconds=options.timeout_seconds,
+                command=_command(),
+                progress=progress,
+                save=save,
+            )
+    finally:
+        rows = saved[-1].rows if saved else ()
+        _print([search_speed_table(rows)] if rows else [], [_failure(row) for row in rows if row.detail])
+    if markdown is not None:
+        update_search_speed_markdown(markdown, report)
+    return not any(row.detail and row.scheduler.partition(":")[0] == "metol" for row in report.rows)
+
+
+def _failure(row: Any) -> str:
+    return f"{row.app}, {row.scheduler}: {row.detail}"
+
+
+def _bench_every_size(sources: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
+    """Verify at awkward sizes, print the table, and tell whether nothing failed."""
+    from dataclasses import replace
+
+    from metol.every_size import EverySizeFile, every_size_failures, every_size_table, run_every_size
+    from metol.switches import switches
+
+    def run(**how: Any) -> Iterator[Any]:
+        return run_every_size(sources, switches(), replace(options, timing=None), **how)
+
+    kept = _Kept("--every-size", lambda rows: [every_size_table(rows)], every_size_failures, json, markdown)
+    return not every_size_failures(kept.measure(run, json and EverySizeFile(json), options.threads))
+
+
+def _bench_tails(sources: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
+    """Time both kinds of tails, print the table, and tell whether all safe ones are right."""
+    from metol.tails_cost import TailsFile, run_tails, tails_notes, tails_table
+
+    def run(**how: Any) -> Iterator[Any]:
+        return run_tails(sources, options, **how)
+
+    kept = _Kept("--tails", lambda rows: [tails_table(rows)], tails_notes, json, markdown)
+    rows = kept.measure(run, json and TailsFile(json), options.threads)
+    return all(row.safe_ms is not None for row in rows)
+
+
+def _bench_options(sources: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
+    """Time every option, print the tables, and tell whether all schedules are right."""
+    from metol.option_gains import OptionsFile, options_notes, options_tables, run_options
+    from metol.switches import switches
+
+    def run(**how: Any) -> Iterator[Any]:
+        return run_options(sources, switches(), options, **how)
+
+    kept = _Kept("--options", lambda rows: options_tables(rows, switches()), options_notes, json, markdown)
+    return not options_notes(kept.measure(run, json and OptionsFile(json), options.threads))
+
+
+class _Kept:
+    """A measurement whose rows are kept in a file as they come, and shown as tables."""
+
+    def __init__(
+        self,
+        flag: str,
+        tables: Callable[[Sequence[Any]], Sequence[Any]],
+        notes: Callable[[Sequence[Any]], Sequence[str]],
+        json: Path | None,
+        markdown: Path | None,
+    ) -> None:
+        from metol.text_table import marks_of, require_marks
+
+        self._marks = marks_of(f"metol bench {flag}")
+        self._tables = tables
+        self._notes = notes
+        self._markdown = markdown
+        if markdown is not None:
+            require_marks(markdown, self._marks)
+
+    def measure(self, run: Callable[..., Iterator[Any]], file: Any, threads: int) -> list[Any]:
+        """Measure what the file does not hold yet, and print and write the tables."""
+        from metol.provenance import Provenance
+        from metol.text_table import put_tables
+        from metol.variants import circumstances
+
+        rows: list[Any] = []
+        how = {"circumstances": circumstances(threads)}
+        if file is not None:
+            how |= {"known": file.load(), "save": file.append}
+        try:
+            with _progress() as progress:
+                for row in run(progress=progress, **how):
+                    rows.append(row)
+        finally:
+            _print(self._tables(rows) if rows else [], self._notes(rows))
+        if self._markdown is not None:
+            origin = f"Made by `{_command()}` with {threads} threads on {Provenance.collect().text}."
+            put_tables(self._markdown, self._marks, origin, self._tables(rows), self._notes(rows))
+        return rows
+
+
+def _print(tables: Sequence[Any], lines: Sequence[str]) -> None:
+    console = wide_console()
+    for table in tables:
+        console.print(table.to_rich())
+    for line in lines:
+        console.print(escape(line), soft_wrap=True)
+
+
+def print_report(rows: Any) -> None:
+    """Print the tables of `metol bench`, and what a reader must know of them."""
+    from metol.report import bench_tables, notes
+
+    _print(bench_tables(rows) if rows else (), notes(rows))

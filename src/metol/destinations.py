@@ -1,0 +1,21 @@
+"""Files that a long measurement is to write: looked at before it starts, not when it has ended."""
+
+import os
+from pathlib import Path
+
+from metol.errors import MetolError
+
+__all__ = ["require_writable"]
+
+
+def require_writable(path: Path | None) -> None:
+    """Raise MetolError where a file could not be written, or made together with its folders; None needs nothing."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise MetolError(f"`{path}` is a folder; name a file to write.")
+    there = path if path.exists() else next(folder for folder in path.absolute().parents if folder.exists())
+    if there != path and not there.is_dir():
+        raise MetolError(f"`{path}` cannot be written, for `{there}` is not a folder.")
+    if not os.access(there, os.W_OK):
+        raise MetolError(f"`{path}` cannot be written: there is no permission to write `{there}`.")
