@@ -77,7 +77,7 @@ def searched_candidates(
 
     def directives(state: _core.States) -> tuple[Directive, ...]:
         scheduled = target_directives(machine, form.dag, state.describe(), options)
-        return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count)
+        return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count, form.stagings)
 
     yield Candidate("search", partial(directives, found.state), found.cost_seconds)
     for state in found.alternatives:
