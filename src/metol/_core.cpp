@@ -211,6 +211,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_extern", &Func::is_extern)
         .def_readonly("is_boundary_condition", &Func::is_boundary_condition)
         .def_readonly("origin", &Func::origin)
+        .def_readonly("is_wrapper", &Func::is_wrapper)
         .def_readonly("must_inline", &Func::must_inline)
         .def_readonly("has_known_place", &Func::has_known_place)
         .def_readonly("stages", &Func::stages)
@@ -289,15 +290,21 @@ void bind_pipeline(py::module_& m) {
                                    return splits;
                                })
         .def_readonly("preserved", &metol::Rfactor::preserved);
+    py::class_<metol::Staging>(m, "Staging", "A Func to be copied for one of its consumers, as Halide's in() does it.")
+        .def(py::init([](int32_t func, int32_t consumer) { return metol::Staging{func, consumer}; }), py::arg("func"),
+             py::arg("consumer"))
+        .def_readonly("func", &metol::Staging::func)
+        .def_readonly("consumer", &metol::Staging::consumer);
     m.def(
         "extract",
         [](const py::object& pipeline, std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> regions,
            std::map<std::string, double> scalars, const std::string& target,
-           const std::vector<metol::Rfactor>& rfactors) {
-            return metol::extract(pipeline.ptr(), {to_regions(regions), std::move(scalars)}, target, rfactors);
+           const std::vector<metol::Rfactor>& rfactors, const std::vector<metol::Staging>& stagings) {
+            return metol::extract(pipeline.ptr(), {to_regions(regions), std::move(scalars)}, target, rfactors,
+                                  stagings);
         },
         py::arg("pipeline"), py::kw_only(), py::arg("regions"), py::arg("scalars"), py::arg("target"),
-        py::arg("rfactors") = std::vector<metol::Rfactor>{},
+        py::arg("rfactors") = std::vector<metol::Rfactor>{}, py::arg("stagings") = std::vector<metol::Staging>{},
         "Read an hl.Pipeline or hl.Func; `regions` maps names to (min, extent) a dimension.");
     m.def(
         "strip_schedules",

@@ -21,10 +21,10 @@ from metol.keep import find_kept
 from metol.lower import Estimate, Kept, LoweringOptions, Schedule, describe_funcs
 from metol.measure import Acceptance, BufferSizes, RunOptions, verify_schedule
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap, PipelineDag, Rfactor, extract, func_names, strip_schedules
+from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names, strip_schedules
 from metol.provenance import metol_version
 from metol.search import BeamSearch, Budget, Form, Rewriting, search_forms
-from metol.targets import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors
+from metol.targets import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors, propose_stagings
 
 __all__ = ["Result", "autoschedule"]
 
@@ -131,9 +131,7 @@ def autoschedule(
         if isinstance(read, ExtractionError):
             found = _Found(plain_candidates(whole, [keep.func for keep in kept]), refusals=(str(read),))
         else:
-            rewriting = (
-                _rewriting(pipeline, estimates, machine, options.space) if options.rfactor and not kept else None
-            )
+            rewriting = None if kept else _rewriting(pipeline, estimates, machine, options)
             found = _search(read, machine, options, kept, rewriting, is_cancelled)
         choice, refusals = first_accepted(
             found.candidates,
@@ -192,7 +190,7 @@ def _search(
     restrictions = options.space
     for keep in kept:
         restrictions.pin(keep.func, keep.placement == "inline")
-    start = _form(dag, machine, restrictions, ())
+    start = _form(dag, machine, restrictions)
     budget = Budget.start(options.budget_seconds, is_cancelled)
     form, found = search_forms(start, rewriting, options.make(), _core.CostModel(), budget)
     lowering = replace(options.lowering, kept=frozenset(keep.func for keep in kept))
@@ -204,28 +202,42 @@ def _search(
     )
 
 
-def _form(dag: PipelineDag, machine: Machine, restrictions: _core.SpaceOptions, rfactors: tuple[Rfactor, ...]) -> Form:
-    return Form(dag, _core.Space(dag, machine_parameters(machine, dag), restrictions, machine.host_threads), rfactors)
+def _form(
+    dag: PipelineDag,
+    machine: Machine,
+    restrictions: _core.SpaceOptions,
+    rfactors: tuple[Rfactor, ...] = (),
+    stagings: tuple[Staging, ...] = (),
+) -> Form:
+    space = _core.Space(dag, machine_parameters(machine, dag), restrictions, machine.host_threads)
+    return Form(dag, space, rfactors, stagings)
 
 
 def _rewriting(
-    pipeline: object, estimates: EstimateMap | None, machine: Machine, restrictions: _core.SpaceOptions
-) -> Rewriting:
-    """Return how to read and what to propose of the pipelines that this one becomes by rfactor."""
+    pipeline: object, estimates: EstimateMap | None, machine: Machine, options: SearchOptions
+) -> Rewriting | None:
+    """Return how to read and what to propose of the pipelines that this one becomes; None where nothing may change."""
+    if not options.rfactor and not options.staging:
+        return None
 
-    def read(rfactors: tuple[Rfactor, ...]) -> Form | None:
+    def read(rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form | None:
         try:
-            dag = extract(pipeline, estimates, rfactors=rfactors)
+            dag = extract(pipeline, estimates, rfactors=rfactors, stagings=stagings)
         except ExtractionError:  # Halide alone knows whether an update can be factored
             return None
-        return _form(dag, machine, restrictions, rfactors)
+        return _form(dag, machine, options.space, rfactors, stagings)
 
     def propose(
         dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
     ) -> tuple[Rfactor, ...]:
-        return propose_rfactors(machine, dag, schedules, stages)
+        return propose_rfactors(machine, dag, schedules, stages) if options.rfactor else ()
 
-    return Rewriting(read, propose, quick=BeamSearch(width=1))
+    def propose_copies(
+        dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
+    ) -> tuple[Staging, ...]:
+        return propose_stagings(machine, dag, schedules, stages) if options.staging else ()
+
+    return Rewriting(read, propose, propose_copies, quick=BeamSearch(width=1))
 
 
 def _lower_again(choice: Choice) -> Callable[[LoweringOptions], Schedule] | None:

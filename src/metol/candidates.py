@@ -79,7 +79,7 @@ def searched_candidates(
 
     def lower(state: _core.States, rules: LoweringOptions) -> tuple[Directive, ...]:
         scheduled = target_directives(machine, form.dag, state.describe(), rules)
-        return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count)
+        return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count, form.stagings)
 
     def candidate(origin: str, state: _core.States, cost_seconds: float) -> Candidate:
         return Candidate(origin, partial(lower, state, options), cost_seconds, partial(lower, state))

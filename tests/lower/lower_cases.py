@@ -295,6 +295,42 @@ ATOMIC = Case(
     ((5,),),
 )
 
+STAGED = Case(
+    "blur_y",
+    build_blur,
+    (
+        on(1, 0, Call.IN, 3, 2),
+        on(0, 0, Call.IN, 4, 1),
+        on(2, 0, Call.SPLIT, X, X_O, X_I, 16, GUARD),
+        on(2, 0, Call.VECTORIZE, X_I),
+        on(2, 0, Call.PARALLEL, Y),
+        on(3, 0, Call.COMPUTE_AT, Site(2, 0, X_O)),
+        on(3, 0, Call.REORDER_STORAGE, Y, X),
+        on(3, 0, Call.SPLIT, X, X_O, X_I, 8, ROUND_UP),
+        on(3, 0, Call.VECTORIZE, X_I),
+        on(1, 0, Call.COMPUTE_ROOT),
+        on(4, 0, Call.COMPUTE_AT, Site(1, 0, Y)),
+        on(4, 0, Call.UNROLL, X, 2, GUARD),
+        on(0, 0, Call.COMPUTE_ROOT),
+    ),
+    ((40, 20), (17, 3), (1, 1)),
+)
+
+RFACTOR_STAGED = Case(
+    "total",
+    build_sum,
+    (
+        on(1, 1, Call.SPLIT, R, R_O, R_I, 8, GUARD),
+        on(1, 1, Call.RFACTOR, 2, R_I, LANE),
+        on(0, 0, Call.IN, 3, 2),
+        on(1, 2, Call.UNSCHEDULED),
+        on(2, 0, Call.COMPUTE_AT, Site(1, 1, X)),
+        on(3, 0, Call.COMPUTE_AT, Site(2, 1, RVar("taps$y"))),
+        on(0, 0, Call.COMPUTE_ROOT),
+    ),
+    ((5,), (1,)),
+)
+
 CASES = {
     "blur": BLUR,
     "reduction": REDUCTION,
@@ -307,4 +343,6 @@ CASES = {
     "rfactor": RFACTOR,
     "rfactor_two": RFACTOR_TWO,
     "atomic": ATOMIC,
+    "staged": STAGED,
+    "rfactor_staged": RFACTOR_STAGED,
 }

@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize("name", ["blur", "specialized", "rfactor"])
+@pytest.mark.parametrize("name", ["blur", "specialized", "rfactor", "staged"])
 def test_cpp_reads_as_expected(name: str, check_golden) -> None:
     check_golden(CASES[name].schedule().to_cpp(f"apply_schedule_{name}"), GOLDEN / f"{name}.h")
 

@@ -40,7 +40,7 @@ def test_python_makes_the_same_loops_as_apply(case: Case, capfd: pytest.CaptureF
     assert nests[0] == nests[1] != ""
 
 
-@pytest.mark.parametrize("name", ["blur", "specialized", "rfactor"])
+@pytest.mark.parametrize("name", ["blur", "specialized", "rfactor", "staged"])
 def test_python_reads_as_expected(name: str, check_golden) -> None:
     check_golden(CASES[name].schedule().to_python(), GOLDEN / f"{name}.py.txt")
 

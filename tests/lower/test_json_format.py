@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lower_cases import BLUR, CASES, GUARD, Case, is_same, on, realize
+from lower_cases import BLUR, CASES, GUARD, STAGED, Case, is_same, on, realize
 
 from metol.errors import ScheduleFormatError
 from metol.lower import Call, Directive, Estimate, FuncRef, Kept, RVar, Schedule, Site, Tail, Var, load
@@ -81,6 +81,10 @@ def test_file_of_version_2_still_loads() -> None:
     assert load(FIXTURES / "blur_version_2.json") == keeping()
 
 
+def test_file_of_version_3_still_loads() -> None:
+    assert load(FIXTURES / "staged_version_3.json") == STAGED.schedule()
+
+
 def test_kept_func_cannot_be_scheduled() -> None:
     with pytest.raises(ScheduleFormatError, match="keep the schedule written by hand"):
         dataclasses.replace(BLUR.schedule(), kept=(Kept(1, "root"),))
@@ -120,9 +124,9 @@ def test_from_json_refuses_another_format(text: str) -> None:
         Schedule.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 3, "1", None])
+@pytest.mark.parametrize("version", [0, 4, "1", None])
 def test_from_json_refuses_another_version(version: object) -> None:
-    with pytest.raises(ScheduleFormatError, match=r"reads version 2\. Upgrade Metol"):
+    with pytest.raises(ScheduleFormatError, match=r"reads version 3\. Upgrade Metol"):
         Schedule.from_json(json.dumps({"format": "metol-schedule", "version": version}))
 
 

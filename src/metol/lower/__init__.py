@@ -9,7 +9,7 @@ from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, T
 from metol.lower.func_ref import FuncRef, describe_funcs
 from metol.lower.gpu_directives import gpu_directives
 from metol.lower.lowering_options import LoweringOptions
-from metol.lower.rfactors import rewritten_directives
+from metol.lower.rewrites import rewritten_directives
 from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
 from metol.lower.schedule import Schedule, load
 from metol.lower.schedule_data import Estimate, Kept

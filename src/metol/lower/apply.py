@@ -86,19 +86,20 @@ class _HalideBackend:
     def call(self, directive: Directive) -> None:
         """Make the call of one directive."""
         owner = self._owner(directive)
-        result = getattr(owner, directive.call.method)(*render_arguments(directive, self))
+        result = getattr(owner, directive.call.python_method)(*render_arguments(directive, self))
         key = (directive.func, directive.stage, directive.branch)
         if directive.call.makes_branch:
             count = self._branch_counts.get(key, 0)
             self._branch_counts[key] = count + 1
             self._branches[key[0], key[1], (*directive.branch, count)] = result
-        elif directive.call is Call.RFACTOR:
+        elif directive.call.makes_func:
             index = len(self._funcs)
             self._funcs.append(result)
             self._name_vars(index, result)
-            for name in self._refs[index].rvars[0]:  # rfactor hands its RVars on under their old names
-                if (directive.func, directive.stage, name) in self._rvars:
-                    self._rvars[index, 1, name] = self._rvars[directive.func, directive.stage, name]
+            for names in self._refs[index].rvars:  # rfactor hands its RVars on under their old names
+                for name in names:
+                    if (directive.func, directive.stage, name) in self._rvars:
+                        self._rvars[index, 1, name] = self._rvars[directive.func, directive.stage, name]
 
     def _owner(self, directive: Directive) -> Any:
         if directive.branch:

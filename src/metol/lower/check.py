@@ -46,7 +46,7 @@ def check_directives(funcs: tuple[FuncRef, ...], directives: tuple[Directive, ..
 
 
 def intermediate_funcs(funcs: tuple[FuncRef, ...], directives: tuple[Directive, ...]) -> tuple[FuncRef, ...]:
-    """Return the Funcs that the `rfactor` directives make, in order of their numbers."""
+    """Return the Funcs that the `rfactor` and `in` directives make, in order of their numbers."""
     checker = _Checker(funcs)
     for directive in directives:
         checker.check(directive)
@@ -114,8 +114,8 @@ class _Checker:
             owner is not Owner.FUNC or on_func, f"{directive.call.value} is for a Func, so stage must be 0, branch ()"
         )
         _require(owner is not Owner.UPDATE or directive.stage > 0, f"{directive.call.value} is for updates only")
-        # What rfactor makes is named by the directives of other Funcs, so it may be made before all of them.
-        self.is_preamble = self.is_preamble and directive.call in (Call.SPLIT, Call.RFACTOR)
+        # What is made is named by the directives of other Funcs, so it may be made before all of them.
+        self.is_preamble = self.is_preamble and (directive.call is Call.SPLIT or directive.call.makes_func)
         if directive.func != self.current and not self.is_preamble:
             self.finished.add(self.current)
             self.current = directive.func
@@ -147,7 +147,7 @@ class _Checker:
 
     def check_new_func(self, _key: _StageKey, values: tuple[Argument, ...]) -> None:
         """Check the number of the Func that the call makes."""
-        _require(values[0] == len(self.funcs), f"the Func that rfactor makes must have number {len(self.funcs)}")
+        _require(values[0] == len(self.funcs), f"the Func that is made must have number {len(self.funcs)}")
 
     def check_minimum_extent(self, key: _StageKey, values: tuple[Argument, ...]) -> None:
         """Check a condition on the size of the output."""
@@ -210,6 +210,8 @@ class _Checker:
             self.names_taken[child] = set(self.names_taken[key])
         elif directive.call is Call.RFACTOR:
             self._follow_rfactor(key, directive)
+        elif directive.call is Call.IN:
+            self._follow_in(key, directive)
 
     def _follow_rfactor(self, key: _StageKey, directive: Directive) -> None:
         """The update keeps the preserved RVars; the new Func reduces over the others, with a Var for each preserved."""
@@ -227,6 +229,16 @@ class _Checker:
         self.funcs.append(func)
         self._add_stages(func)
         self.loops[key] = tuple(loop for loop in self.loops[key] if loop not in reduced)
+
+    def _follow_in(self, key: _StageKey, directive: Directive) -> None:
+        """The copy has the Vars of what it copies."""
+        number, consumer = directive.args
+        assert isinstance(consumer, int)
+        _require(consumer not in (number, key[0]), "a Func is copied for another one")
+        source = self.funcs[key[0]]
+        name = f"{source.name}_in_{self.funcs[consumer].name}"
+        self.funcs.append(FuncRef(len(self.funcs), name, source.args, types=source.types))
+        self._add_stages(self.funcs[-1])
 
 
 def _require_position(index: int, func: FuncRef) -> None:

@@ -6,6 +6,7 @@ position each name stands for.
 """
 
 import enum
+import keyword
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -97,6 +98,7 @@ class Call(str, enum.Enum):
     PREFETCH = "prefetch"
     SET_BOUNDS = "set_bounds"
     RFACTOR = "rfactor"
+    IN = "in"
     ATOMIC = "atomic"
     UNSCHEDULED = "unscheduled"
     GPU_BLOCKS = "gpu_blocks"
@@ -107,6 +109,16 @@ class Call(str, enum.Enum):
     def method(self) -> str:
         """The name in Halide, where two calls are one method with conditions of two kinds."""
         return "specialize" if self is Call.SPECIALIZE_SIZE else self.value
+
+    @property
+    def python_method(self) -> str:
+        """The same in Python, where `in` is a keyword."""
+        return f"{self.method}_" if keyword.iskeyword(self.method) else self.method
+
+    @property
+    def makes_func(self) -> bool:
+        """Whether the call makes a Func, which later directives schedule."""
+        return self in (Call.RFACTOR, Call.IN)
 
     @property
     def makes_branch(self) -> bool:
@@ -193,6 +205,7 @@ SIGNATURES: dict[Call, Signature] = {
     Call.PREFETCH: Signature(Owner.STAGE, (Kind.FUNC, Kind.LOOP, Kind.LOOP, Kind.FACTOR)),
     Call.SET_BOUNDS: Signature(Owner.FUNC, (Kind.BUFFER_DIMENSION, Kind.INTEGER, Kind.FACTOR)),
     Call.RFACTOR: Signature(Owner.UPDATE, (Kind.NEW_FUNC,), repeated=Kind.PRESERVED),
+    Call.IN: Signature(Owner.FUNC, (Kind.NEW_FUNC, Kind.FUNC)),
     Call.ATOMIC: Signature(Owner.UPDATE),
     Call.UNSCHEDULED: Signature(Owner.UPDATE),
     Call.GPU_BLOCKS: Signature(Owner.STAGE, repeated=Kind.LOOP, at_most=3),
@@ -208,7 +221,7 @@ class Directive:
     """One call of Halide's scheduling language."""
 
     func: int
-    """Position of the Func in `Pipeline.get_func`; one made by `rfactor` has the next free number."""
+    """Position of the Func in `Pipeline.get_func`; one made by `rfactor` or `in` has the next free number."""
     stage: int
     """0 is the pure definition, i the update i-1."""
     call: Call

@@ -33,6 +33,7 @@ def emit_cpp(schedule: ScheduleData, function_name: str) -> str:
         qualify=lambda *names: "::".join(("Halide", *names)),
         all_of=" && ".join,
         pairs=lambda pairs: "{" + ", ".join(f"{{{rvar}, {var}}}" for rvar, var in pairs) + "}",
+        method=lambda call: call.method,
         reserved=_RESERVED,
     )
     parts = outline(schedule, language, taken=("pipeline", "outputs", "output", "count", function_name))

@@ -16,11 +16,11 @@ from metol.lower.schedule_data import Estimate, Kept, ScheduleData
 __all__ = ["FORMAT", "VERSION", "read_schedule", "write_schedule"]
 
 FORMAT = "metol-schedule"
-VERSION = 2
-"""Version 2 adds `kept`, the Funcs that keep a schedule written by hand."""
+VERSION = 3
+"""Version 2 adds `kept`, the Funcs that keep a schedule written by hand; version 3 the call `in`."""
 
 # What a version lacks has a default.
-_READ_VERSIONS = (1, VERSION)
+_READ_VERSIONS = (1, 2, VERSION)
 
 S = TypeVar("S", bound=ScheduleData)
 

@@ -28,6 +28,8 @@ class Language:
     """Conditions -> their conjunction."""
     pairs: Callable[[list[tuple[str, str]]], str]
     """Pairs -> a list of pairs."""
+    method: Callable[[Call], str]
+    """Call.IN -> in_ or in."""
     reserved: frozenset[str]
     """Words that cannot be identifiers."""
 
@@ -103,7 +105,7 @@ class Outline:
     funcs: list[tuple[str, int]]
     """Identifier and position of each Func that is mentioned."""
     made_funcs: list[str]
-    """Identifiers of the Funcs that `rfactor` makes and that are mentioned."""
+    """Identifiers of the Funcs that `rfactor` and `in` make and that are mentioned."""
     new_loops: list[tuple[str, Loop]]
     """Identifiers of the loops that splits, fuses and rfactors make."""
     lookups: list[Lookup]
@@ -242,18 +244,19 @@ class _Source:
             if chain is None or chain.target != target or chain.result_kind:
                 chain = Chain(target)
                 self._block.chains.append(chain)
-            ends_chain = directive.call.makes_branch or directive.call is Call.RFACTOR
+            ends_chain = directive.call.makes_branch or directive.call.makes_func
             if ends_chain and chain.calls:
                 chain = Chain(target)
                 self._block.chains.append(chain)
-            chain.calls.append(f"{directive.call.method}({', '.join(render_arguments(directive, self))})")
+            method = self._language.method(directive.call)
+            chain.calls.append(f"{method}({', '.join(render_arguments(directive, self))})")
             if directive.call.makes_branch:
                 branch = (*directive.branch, made[key])
                 made[key] += 1
                 chain.result_kind = "Stage"
                 if (directive.stage, branch) in branches:
                     chain.result = branches[directive.stage, branch] = self._local.give(_branch_name(target, branch))
-            elif directive.call is Call.RFACTOR:
+            elif directive.call.makes_func:
                 chain.result_kind = "Func"
                 chain.result = self._func_names.get(_made_func(directive), "")
         return self._block
@@ -322,7 +325,7 @@ class _Source:
 
 
 def _makes_func(directive: Directive) -> bool:
-    return directive.call is Call.RFACTOR
+    return directive.call.makes_func
 
 
 def _made_func(directive: Directive) -> int:

@@ -144,8 +144,10 @@ struct Func {
     bool is_output = false;
     bool is_extern = false;
     bool is_boundary_condition = false;  // clamps or selects around a single load
-    // Position in `Pipeline::get_func` of the pipeline as it was given; what an rfactor made has the next free numbers.
+    // Position in `Pipeline::get_func` of the pipeline as it was given; what an rfactor made has the next free numbers,
+    // and what `in()` made those after.
     int32_t origin = -1;
+    bool is_wrapper = false;          // a copy for one consumer, made by `in()` of ours: not there if inlined
     bool must_inline = false;         // asked for points without bounds: Halide compiles it only inlined
     bool has_known_place = false;     // an output, the place of whose first point Halide is told
     std::vector<int32_t> stages;      // Stage ids, pure definition first; an input has none

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import halide as hl
 
 from metol import _core
-from metol._core import LoweredPipeline, PipelineDag, Rfactor
+from metol._core import LoweredPipeline, PipelineDag, Rfactor, Staging
 from metol.pipeline.estimates import EstimateMap, split_estimates
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "OpClass",
     "PipelineDag",
     "Rfactor",
+    "Staging",
     "copy_pipeline",
     "extract",
     "func_names",
@@ -44,6 +45,7 @@ def extract(
     *,
     target: str = "",
     rfactors: Sequence[Rfactor] = (),
+    stagings: Sequence[Staging] = (),
 ) -> PipelineDag:
     """Read a pipeline into a DAG of Funcs, Stages and Edges.
 
@@ -52,6 +54,7 @@ def extract(
         estimates: Sizes and parameters that take precedence over the pipeline's own estimates.
         target: A Halide target, checked for being one; empty for no check.
         rfactors: Updates to be computed in two steps: the DAG is that of a copy on which Halide's `rfactor` was called.
+        stagings: Funcs to be copied for a consumer: the DAG is that of a copy on which Halide's `in_` was called, too.
 
     Returns:
         The DAG. Its ids are positions in `Pipeline.get_func`; images that are read without a Func follow after.
@@ -60,12 +63,14 @@ def extract(
         UndefinedPipelineError: The pipeline has no output, or a Func has no definition.
         MissingEstimateError: An output, an input, or a parameter that a size depends on has no estimate.
         ContradictoryEstimateError: An estimate contradicts a constraint, is empty, or of another kind.
-        ExtractionError: A read is unbounded and cannot be inlined, Halide refuses an `rfactor`, or `pipeline` is
-            something else.
+        ExtractionError: A read is unbounded and cannot be inlined, Halide refuses an `rfactor`, a staging copies what
+            its consumer does not read, or `pipeline` is something else.
         UnsupportedTargetError: `target` is no Halide target.
     """
     regions, scalars = split_estimates(estimates)
-    return _core.extract(pipeline, regions=regions, scalars=scalars, target=target, rfactors=rfactors)
+    return _core.extract(
+        pipeline, regions=regions, scalars=scalars, target=target, rfactors=rfactors, stagings=stagings
+    )
 
 
 def strip_schedules(pipeline: object, kept: Sequence[int] = ()) -> None:

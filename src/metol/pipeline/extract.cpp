@@ -59,6 +59,7 @@ class Extraction {
     Extraction(RewrittenPipeline pipeline, const UserEstimates& user)
         : outputs_(std::move(pipeline.outputs)),
           origins_(std::move(pipeline.origins)),
+          wrappers_(std::move(pipeline.wrappers)),
           estimates_(user),
           dag_(std::make_shared<PipelineDag>()) {}
 
@@ -100,6 +101,7 @@ class Extraction {
             func.name = name;
             func.args = function.args();
             func.origin = origins_.empty() ? id : origins_.at(name);
+            func.is_wrapper = wrappers_.contains(name);
             for (const Halide::Type& type : function.output_types()) {
                 func.value_bytes.push_back(type.bytes());
             }
@@ -440,6 +442,7 @@ class Extraction {
 
     std::vector<hi::Function> outputs_;
     std::map<std::string, int32_t> origins_;  // empty where nothing was rewritten
+    std::set<std::string> wrappers_;
     Estimates estimates_;
     std::shared_ptr<PipelineDag> dag_;
     std::map<std::string, hi::Function> env_;
@@ -455,15 +458,16 @@ class Extraction {
 }  // namespace
 
 std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target,
-                                     const std::vector<Rfactor>& rfactors) {
+                                     const std::vector<Rfactor>& rfactors, const std::vector<Staging>& stagings) {
     if (!target.empty() && !Halide::Target::validate_target_string(target)) {
         throw PipelineError(PipelineError::Kind::UnsupportedTarget,
                             "`" + target + "` is no Halide target; write for example host, or x86-64-linux-avx2.");
     }
     return translate_halide_errors([&] {
         const Halide::Pipeline given = to_pipeline(pipeline);
+        const bool is_as_given = rfactors.empty() && stagings.empty();
         const RewrittenPipeline read =
-            rfactors.empty() ? RewrittenPipeline{outputs_of(given), {}} : rewrite(given, rfactors);
+            is_as_given ? RewrittenPipeline{outputs_of(given), {}, {}} : rewrite(given, rfactors, stagings);
         return Extraction(read, estimates).run();
     });
 }

@@ -59,10 +59,16 @@ struct Rfactor {
     std::vector<std::pair<std::string, std::string>> preserved;  // RVar, Var
 };
 
-// Reads the pipeline as it is after `rfactors`, which are done to a copy. `target` is checked only for being a target;
-// it may be empty. Throws PipelineError.
+// A Func that is copied for one of its consumers, as Halide's `in` does it: the copy has a schedule of its own.
+struct Staging {
+    int32_t func = -1;      // Func::origin of what is copied
+    int32_t consumer = -1;  // Func::origin of what reads the copy; what an rfactor made may
+};
+
+// Reads the pipeline as it is after `rfactors` and then `stagings`, which are done to a copy. `target` is checked only
+// for being a target; it may be empty. Throws PipelineError.
 std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target,
-                                     const std::vector<Rfactor>& rfactors);
+                                     const std::vector<Rfactor>& rfactors, const std::vector<Staging>& stagings);
 
 // Takes every directive off every Func that the pipeline reaches, in place, but for those at these positions of
 // `func_names` and their wrappers. What `rfactor` made cannot be undone.

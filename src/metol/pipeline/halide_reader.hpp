@@ -32,12 +32,15 @@ std::vector<hi::Function> outputs_of(const Halide::Pipeline& pipeline);
 // Takes every directive off one Func. What `rfactor` made cannot be undone.
 void strip_function(hi::Function& function);
 
-// A copy of a pipeline, without its schedule and after some rfactors, and where its Funcs come from (Func::origin).
+// A copy of a pipeline, without its schedule and after some rfactors and stagings, where its Funcs come from
+// (Func::origin), and which of them the stagings made.
 struct RewrittenPipeline {
     std::vector<hi::Function> outputs;
     std::map<std::string, int32_t> origins;
+    std::set<std::string> wrappers;
 };
-RewrittenPipeline rewrite(const Halide::Pipeline& pipeline, const std::vector<Rfactor>& rfactors);
+RewrittenPipeline rewrite(const Halide::Pipeline& pipeline, const std::vector<Rfactor>& rfactors,
+                          const std::vector<Staging>& stagings);
 
 // The pure Vars that the left-hand side of a definition keeps, in storage order.
 std::vector<std::string> pure_args(const hi::Function& function, const hi::Definition& definition);

@@ -38,7 +38,8 @@ Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, 
     if (!index.is_inlinable[static_cast<size_t>(func)]) {
         return Pruned::NotInlinable;
     }
-    if (index.must_inline[static_cast<size_t>(func)] || index.func(func).is_boundary_condition) {
+    const Func& inlined = index.func(func);
+    if (index.must_inline[static_cast<size_t>(func)] || inlined.is_boundary_condition || inlined.is_wrapper) {
         return Pruned::None;
     }
     Regions regions(index, nest);

@@ -107,7 +107,8 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
         }
         is_inlinable[f] =
             func.stages.size() == 1 && !func.is_output && !func.is_extern && !pure.is_undef && !is_read_by_extern;
-        must_inline[f] = is_inlinable[f] && !is_closed[f] && (pure.is_identity || func.must_inline);
+        const bool is_pointless = pure.is_identity && !func.is_wrapper;
+        must_inline[f] = is_inlinable[f] && !is_closed[f] && (is_pointless || func.must_inline);
         order.push_back(static_cast<int32_t>(f));
     }
     find_aligned_reads();

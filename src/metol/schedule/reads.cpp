@@ -60,10 +60,10 @@ void collect(const PipelineIndex& index, const LoopNest& nest, const EffectiveAc
     const double uses = calls * access.count;
     const auto same = std::find_if(reads.inlined.begin(), reads.inlined.end(),
                                    [&](const InlinedUse& use) { return use.func == access.producer; });
-    if (same == reads.inlined.end()) {
-        reads.inlined.push_back({access.producer, uses});
-    } else {
+    if (same != reads.inlined.end()) {
         same->calls_per_point += uses;
+    } else if (!index.func(access.producer).is_wrapper) {  // a wrapper that is inlined is not there
+        reads.inlined.push_back({access.producer, uses});
     }
     const Stage& inlined = index.stage(index.func(access.producer).stages.front());
     for (const Edge& edge : inlined.edges) {

@@ -13,7 +13,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.search.strategy import Budget, SearchResult, Strategy, runners_up
 
-__all__ = ["Refined"]
+__all__ = ["Refined", "improve"]
 
 # A change must save at least this share of the cost, so that rounding cannot make the descent go in circles.
 _LEAST_GAIN = 1e-4
@@ -56,7 +56,7 @@ class Refined:
             for position in range(space.decision_count):
                 if budget.is_spent():
                     return replace(best, is_complete=False)
-                found = _improve(space, model, best, position)
+                found = improve(space, model, best, position)
                 unchanged = 0 if found.cost_seconds < best.cost_seconds else unchanged + 1
                 best = found
                 # Every decision has been looked at since the last change: looking again finds the same.
@@ -65,7 +65,7 @@ class Refined:
         return best
 
 
-def _improve(space: _core.Space, model: _core.CostModel, best: SearchResult, position: int) -> SearchResult:
+def improve(space: _core.Space, model: _core.CostModel, best: SearchResult, position: int) -> SearchResult:
     """Return the best loop nest that differs in one decision, or `best` itself."""
     neighbours = space.neighbours(best.state, position)
     if len(neighbours) == 0:

@@ -1,15 +1,17 @@
-"""Searches a pipeline, and the pipelines that it becomes when updates are computed in two steps.
+"""Searches a pipeline, and the pipelines that it becomes when updates are computed in two steps or reads are staged.
 
 A pipeline with its Space enters, together with who reads its rewritten forms and who proposes them. Leaves: the form
 whose best loop nest is the cheapest. Each form is tried with a quick strategy first; only the best is searched in full.
+Copies of what is read come last, and change what was found (search/staging.py).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from metol import _core
-from metol._core import Rfactor
+from metol._core import Rfactor, Staging
 from metol.pipeline import PipelineDag
+from metol.search.staging import search_copies
 from metol.search.strategy import Budget, SearchResult, Strategy
 
 __all__ = ["Form", "Proposer", "Reader", "Rewriting", "search_forms"]
@@ -26,18 +28,23 @@ class Form:
     """One form of a pipeline."""
 
     dag: PipelineDag
-    """The pipeline after `rfactors`."""
+    """The pipeline after `rfactors` and `stagings`."""
     space: _core.Space
     """Its search space."""
     rfactors: tuple[Rfactor, ...] = ()
     """What is computed in two steps."""
+    stagings: tuple[Staging, ...] = ()
+    """What may be copied."""
 
 
-Reader = Callable[[tuple[Rfactor, ...]], Form | None]
-"""Reads the pipeline with some updates rewritten; None where Halide refuses that."""
+Reader = Callable[[tuple[Rfactor, ...], tuple[Staging, ...]], Form | None]
+"""Reads the pipeline with some updates rewritten and some reads staged; None where Halide refuses that."""
 
 Proposer = Callable[[PipelineDag, Sequence[_core.FuncSchedule], Sequence[int]], tuple[Rfactor, ...]]
 """DAG, loop nest and Stages, the most expensive first -> what could be rewritten."""
+
+StagingProposer = Callable[[PipelineDag, Sequence[_core.FuncSchedule], Sequence[int]], tuple[Staging, ...]]
+"""The same -> what could be copied, all at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,7 @@ class Rewriting:
 
     read: Reader
     propose: Proposer
+    propose_stagings: StagingProposer
     quick: Strategy
     """What tells in little time whether a form is worth a search."""
 
@@ -57,6 +65,20 @@ def search_forms(
     found = strategy.search(start.space, model, budget)
     if rewriting is None or budget.is_spent():
         return start, found
+    form, best = _search_rewritten(start, found, rewriting, strategy, model=model, budget=budget)
+    return _search_staged(form, best, rewriting, model, budget)
+
+
+def _search_rewritten(
+    start: Form,
+    found: SearchResult,
+    rewriting: Rewriting,
+    strategy: Strategy,
+    *,
+    model: _core.CostModel,
+    budget: Budget,
+) -> tuple[Form, SearchResult]:
+    """Return what updates in two steps gain, or what was found without."""
     form, rough, candidates = _rewritten(start, found, rewriting, model, budget)
     candidates += found.candidates
     if form is start or rough is None:
@@ -67,6 +89,24 @@ def search_forms(
     if other.cost_seconds >= found.cost_seconds * (1 - _LEAST_GAIN):
         return start, replace(found, candidates=candidates)
     return form, replace(other, candidates=candidates)
+
+
+def _search_staged(
+    form: Form, found: SearchResult, rewriting: Rewriting, model: _core.CostModel, budget: Budget
+) -> tuple[Form, SearchResult]:
+    """Return what copies of what is read gain, or what was found without."""
+    proposals = rewriting.propose_stagings(form.dag, found.state.describe(), _expensive_stages(form, found, model))
+    if not proposals or budget.is_spent():
+        return form, found
+    staged = rewriting.read(form.rfactors, proposals)
+    if staged is None:
+        return form, found
+    path = form.space.path(found.state)
+    other = search_copies(form.dag, found, path, staged.dag, staged.space, model=model, budget=budget)
+    candidates = found.candidates + other.candidates
+    if other.cost_seconds >= found.cost_seconds * (1 - _LEAST_GAIN):
+        return form, replace(found, candidates=candidates)
+    return staged, replace(other, candidates=candidates)
 
 
 def _rewritten(
@@ -80,7 +120,7 @@ def _rewritten(
             break
         if best is None:
             best = rewriting.quick.search(start.space, model, budget)
-        forms = (rewriting.read((*form.rfactors, proposal)) for proposal in proposals)
+        forms = (rewriting.read((*form.rfactors, proposal), ()) for proposal in proposals)
         tried = [(other, rewriting.quick.search(other.space, model, budget)) for other in forms if other is not None]
         candidates += sum(result.candidates for _, result in tried)
         if not tried:

@@ -1,5 +1,12 @@
 """All that differs by machine: one folder a target, and the choice between them."""
 
-from metol.targets.machine import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors
+from metol.targets.machine import (
+    Machine,
+    choose_machine,
+    machine_parameters,
+    parse_target,
+    propose_rfactors,
+    propose_stagings,
+)
 
-__all__ = ["Machine", "choose_machine", "machine_parameters", "parse_target", "propose_rfactors"]
+__all__ = ["Machine", "choose_machine", "machine_parameters", "parse_target", "propose_rfactors", "propose_stagings"]

@@ -10,12 +10,13 @@ import halide as hl
 
 from metol import _core
 from metol.errors import UnsupportedTargetError
-from metol.pipeline import PipelineDag, Rfactor
+from metol.pipeline import PipelineDag, Rfactor, Staging
 from metol.targets.cpu import CpuMachine, cpu_parameters
 from metol.targets.cpu import propose_rfactors as propose_for_cpu
+from metol.targets.cpu import propose_stagings as propose_stagings_for_cpu
 from metol.targets.gpu import GpuMachine, gpu_parameters
 
-__all__ = ["Machine", "choose_machine", "machine_parameters", "parse_target", "propose_rfactors"]
+__all__ = ["Machine", "choose_machine", "machine_parameters", "parse_target", "propose_rfactors", "propose_stagings"]
 
 Machine: TypeAlias = CpuMachine | GpuMachine
 """A machine to schedule for. All have a `name` and `host_threads`."""
@@ -74,6 +75,13 @@ def propose_rfactors(
 ) -> tuple[Rfactor, ...]:
     """Return updates of these Stages that are worth computing in two steps on a machine; none on a GPU so far."""
     return () if isinstance(machine, GpuMachine) else propose_for_cpu(dag, schedules, stages, machine)
+
+
+def propose_stagings(
+    machine: Machine, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
+) -> tuple[Staging, ...]:
+    """Return what is worth copying for the Funcs of these Stages on a machine; nothing on a GPU so far."""
+    return () if isinstance(machine, GpuMachine) else propose_stagings_for_cpu(dag, schedules, stages, machine)
 
 
 def _is_known_gpu(target: Any) -> bool:

@@ -1,0 +1,186 @@
+"""Copies of what is read: which are offered, that an inlined one is not there, and that no result changes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import halide as hl
+import numpy as np
+import pytest
+from small_pipelines import PIPELINES, ExactRuns, X, Y, image, make_space, schedule_with
+
+import metol
+from metol import _core
+from metol.errors import ExtractionError
+from metol.lower import Call, Schedule, cpu_directives, describe_funcs, rewritten_directives
+from metol.measure import schedule_at_root
+from metol.pipeline import PipelineDag, Rfactor, Staging, extract
+from metol.search import BeamSearch, Budget, SearchResult
+from metol.search.staging import search_copies
+from metol.targets.cpu import CpuMachine, propose_stagings
+
+MACHINE = CpuMachine.default(threads=2)
+QUICK = metol.SearchOptions(strategy="greedy", budget_seconds=None)
+
+
+def product(width: int, depth: int, height: int) -> hl.Pipeline:
+    """A times the transpose of B: along a vector of the output, B is read across its rows."""
+    a, b = image(depth, height, name="a"), image(depth, width, name="b")
+    k = hl.RDom([(0, depth)], "k")
+    sums, output = hl.Func("sums"), hl.Func("output")
+    sums[X, Y] = 0
+    sums[X, Y] += a[k.x, Y] * b[k.x, X]
+    output[X, Y] = sums[X, Y]
+    output.set_estimates([(0, width), (0, height)])
+    return hl.Pipeline(output)
+
+
+def large() -> hl.Pipeline:
+    return product(256, 256, 256)
+
+
+def pointwise() -> hl.Pipeline:
+    source, output = image(1024, 1024), hl.Func("output")
+    output[X, Y] = source[X, Y] + source[X, Y + 1]
+    output.set_estimates([(0, 1024), (0, 1023)])
+    return hl.Pipeline(output)
+
+
+def turned() -> hl.Pipeline:
+    source, output = image(1024, 1024), hl.Func("output")
+    output[X, Y] = source[Y, X] * 2
+    output.set_estimates([(0, 1024), (0, 1024)])
+    return hl.Pipeline(output)
+
+
+def search(build: Callable[[], hl.Pipeline]) -> tuple[PipelineDag, list[tuple[int, ...]], SearchResult]:
+    dag = extract(build())
+    space = make_space(dag)
+    found = BeamSearch(width=1).search(space, _core.CostModel(), Budget.start())
+    return dag, space.path(found.state), found
+
+
+def proposals(build: Callable[[], hl.Pipeline]) -> list[tuple[str, str]]:
+    dag, _, found = search(build)
+    names = {func.origin: func.name.split("$")[0] for func in dag.funcs}
+    offered = propose_stagings(dag, found.state.describe(), range(len(dag.stages)), MACHINE)
+    return [(names[staging.func], names[staging.consumer]) for staging in offered]
+
+
+def test_what_is_read_again_and_again_is_offered() -> None:
+    assert proposals(large) == [("a_im", "sums"), ("b_im", "sums")]
+
+
+def test_what_is_read_across_its_rows_is_offered() -> None:
+    assert proposals(turned) == [("source_im", "output")]
+
+
+def test_streams_and_small_inputs_are_not_offered() -> None:
+    assert proposals(pointwise) == []
+    assert proposals(lambda: product(40, 24, 24)) == []
+
+
+def test_inlined_copies_cost_nothing_and_a_good_one_is_found() -> None:
+    dag, path, found = search(large)
+    stagings = propose_stagings(dag, found.state.describe(), range(len(dag.stages)), MACHINE)
+    staged = extract(large(), stagings=stagings)
+    space = make_space(staged)
+    best = search_copies(dag, found, path, staged, space, model=_core.CostModel(), budget=Budget.start())
+    assert best.cost_seconds < 0.9 * found.cost_seconds
+    # Where the copies turn out to be of no use, what was found without them is among the alternatives.
+    costs = [float(space.cost(state, _core.CostModel())[0]) for state in best.alternatives]
+    assert costs[-1] == pytest.approx(found.cost_seconds, rel=1e-6)
+    wrappers = [number for number, func in enumerate(staged.funcs) if func.is_wrapper]
+    placements = [schedule.placement for schedule in best.alternatives[-1].describe() if schedule.func in wrappers]
+    assert placements == [_core.Placement.INLINE] * 2
+
+
+def reads(dag: PipelineDag) -> list[Staging]:
+    """All reads of one Func by another that can be staged."""
+    pairs = {(edge.producer, stage.func) for stage in dag.stages for edge in stage.edges}
+    return [
+        Staging(producer, consumer)
+        for producer, consumer in sorted(pairs)
+        if producer < dag.real_func_count and not dag.funcs[producer].is_output
+    ]
+
+
+def schedule_of(
+    build: Callable[[], hl.Pipeline], stagings: list[Staging], seed: int, rfactors: tuple[Rfactor, ...] = ()
+) -> Schedule:
+    dag = extract(build(), rfactors=rfactors, stagings=stagings)
+    space = make_space(dag)
+    state = space.rollout(space.root(), [seed])
+    given = len(describe_funcs(build()))
+    directives = cpu_directives(dag, state.describe())
+    return schedule_with(build, rewritten_directives(dag, rfactors, directives, given, stagings))
+
+
+@pytest.mark.parametrize(
+    "name", ["blur", "matmul", "convolution", "histogram", "boundary", "transpose", "tuple_output", "two_outputs"]
+)
+def test_copies_keep_the_result_under_random_loop_nests(name: str) -> None:
+    build = PIPELINES[name]
+    runs = ExactRuns(name)
+    stagings = reads(extract(build()))
+    for copied in (stagings[:1], stagings[-2:]):
+        schedules = (schedule_of(build, copied, seed) for seed in range(20))
+        staged = (schedule for schedule in schedules if any(d.call is Call.IN for d in schedule.directives))
+        runs.check(Schedule.from_json(next(staged).to_json()))
+
+
+def test_what_rfactor_makes_can_read_a_copy() -> None:
+    def total() -> hl.Pipeline:
+        source, r = image(64, 24), hl.RDom([(0, 64), (0, 24)], "r")
+        whole, output = hl.Func("whole"), hl.Func("output")
+        whole[()] = 0
+        whole[()] += source[r.x, r.y]
+        output[X, Y] = whole[()] + X
+        output.set_estimates([(0, 40), (0, 24)])
+        return hl.Pipeline(output)
+
+    dag = extract(total())
+    whole = next(func for func in dag.funcs if func.name.startswith("whole"))
+    loop = dag.stages[whole.stages[1]].loops[1].name
+    rfactors = (Rfactor(whole.origin, 0, [], [(loop, "row")]),)
+    staged = [Staging(0, len(dag.funcs))]  # for the Func that rfactor makes
+    schedules = [schedule_of(total, staged, seed, rfactors) for seed in range(3)]
+    assert any(directive.call is Call.IN for schedule in schedules for directive in schedule.directives)
+    runs = ExactRuns("blur", total)
+    for schedule in schedules:
+        runs.check(schedule)
+
+
+@pytest.mark.parametrize("staging", [Staging(0, 1), Staging(3, 2), Staging(-1, 2), Staging(0, 9), Staging(2, 2)])
+def test_what_is_not_read_cannot_be_copied(staging: Staging) -> None:
+    with pytest.raises(ExtractionError, match="nothing to copy"):
+        extract(large(), stagings=[staging])
+
+
+def run(pipeline: hl.Pipeline) -> np.ndarray:
+    call = pipeline.compile_to_callable(pipeline.infer_arguments(), hl.get_host_target())
+    ramp = np.arange(256 * 256, dtype=np.int32).reshape(256, 256) % 97
+    output = np.zeros((256, 256), np.int32)
+    call(hl.Buffer(ramp), hl.Buffer(ramp[::-1].copy()), hl.Buffer(output))
+    return output
+
+
+def test_autoschedule_stages_a_transposed_factor_and_does_it_again() -> None:
+    reference = large()
+    schedule_at_root(reference)
+    expected = run(reference)
+    pipeline = large()
+    for _ in range(2):
+        result = metol.autoschedule(pipeline, machine=MACHINE, options=QUICK)
+        assert (result.origin, result.fallbacks) == ("search", ())
+        assert [directive.args for directive in result.schedule.directives if directive.call is Call.IN]
+        np.testing.assert_array_equal(run(pipeline), expected)
+    # A schedule without copies takes them off again.
+    result = metol.autoschedule(pipeline, machine=MACHINE, options=replace(QUICK, staging=False))
+    assert not any(directive.call is Call.IN for directive in result.schedule.directives)
+    np.testing.assert_array_equal(run(pipeline), expected)
+
+
+def test_staged_schedules_are_written_as_source() -> None:
+    result = metol.autoschedule(large(), machine=MACHINE, options=QUICK)
+    assert "b_im.in_(sums)" in result.to_python()
+    assert "b_im.in(sums)" in result.to_cpp()
