@@ -21,7 +21,11 @@ class GroupFeaturizer {
   public:
     GroupFeaturizer(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                     std::span<const int32_t> group)
-        : machine_(machine), index_(index), nest_(nest), group_(group), regions_(index, nest) {}
+        : machine_(machine), index_(index), nest_(nest), group_(group), regions_(index, nest) {
+        for (int32_t func : group) {
+            is_shared_ = is_shared_ || nest[func].leader() >= 0;
+        }
+    }
 
     // Fills the rows of these Stages of the group.
     void run(std::span<const int32_t> stages, std::span<StageRow> rows);
@@ -51,6 +55,16 @@ class GroupFeaturizer {
 
     // Bytes that one iteration of a site touches: what it reads from outside, what is stored inside, what it writes.
     double touched_bytes(const Site& site);
+
+    // Adds what this Stage's loops touch in it to `outside_`, and returns the bytes of what is stored inside.
+    double touch(const Site& site);
+
+    // The same place in the loops of every Stage that shares them; the site alone where none does.
+    std::vector<Site> shared_sites(const Site& site) const;
+
+    // Of what `context` reads of `producer` in one iteration of a site, what no Stage before it in shared loops has
+    // read there already, if that is still in a cache of `capacity`.
+    Footprint first_read(const StageContext& context, int producer, const Site& site, double capacity);
 
     bool is_stored_in(int func, const Site& site) const;
 
@@ -85,6 +99,7 @@ class GroupFeaturizer {
     const LoopNest& nest_;
     std::span<const int32_t> group_;
     Regions regions_;
+    bool is_shared_ = false;  // does any Stage of the group share the loops of another?
     Borrowed<SiteTable<std::vector<ReadBox>>> reads_;
     Borrowed<SiteTable<double>> touched_;
     Borrowed<SiteTable<double>> storage_;
