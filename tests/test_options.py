@@ -46,6 +46,11 @@ def test_each_kind_of_decision_can_be_switched_off(name: str) -> None:
     assert [other for other in SWITCHES if not getattr(space, f"allow_{other}")] == [name]
 
 
+def test_shared_loops_can_be_switched_on() -> None:
+    assert not SearchOptions().space.allow_fuse
+    assert SearchOptions(fuse=True).space.allow_fuse
+
+
 def test_what_is_switched_off_is_not_in_the_schedule() -> None:
     found = [
         {directive.call for directive in autoschedule(pyramid(), threads=2, options=options).schedule.directives}

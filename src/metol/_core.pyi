@@ -281,6 +281,10 @@ class StageNest:
     def vector_width(self) -> int: ...
     @property
     def is_parallel(self) -> bool: ...
+    @property
+    def leader(self) -> int: ...
+    @property
+    def shared_level(self) -> int: ...
 
 class FuncSchedule:
     @property
@@ -365,6 +369,7 @@ class SpaceOptions:
     allow_vector_widths: bool
     allow_storage: bool
     allow_nested_parallel: bool
+    allow_fuse: bool
     sample_depth: int
     sample_seed: int
     def freeze(self, func: int, decisions: Sequence[Sequence[int]]) -> None: ...

@@ -58,6 +58,8 @@ class SearchOptions:
     """Whether storage may lie on the stack or be allocated once a task."""
     nested_parallel: bool = True
     """Whether loops below root may be parallel."""
+    fuse: bool = False
+    """Whether Stages that read the same may share their outer loops (Halide's `compute_with`)."""
     fixed_sizes: bool = False
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
@@ -85,6 +87,7 @@ class SearchOptions:
         space.allow_vector_widths = self.vector_widths
         space.allow_storage = self.storage
         space.allow_nested_parallel = self.nested_parallel
+        space.allow_fuse = self.fuse
         return space
 
     @property

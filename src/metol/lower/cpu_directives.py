@@ -59,6 +59,8 @@ def cpu_directives(
                 directives += nests[stage].version(tails, OutputSize.ESTIMATED)
             else:
                 directives += nests[stage].versions(tails)
+            if nests[stage].nest.leader >= 0:
+                directives.append(_shared_loops(dag, nests, stage))
     return tuple(directives)
 
 
@@ -91,6 +93,13 @@ def _placement(
         order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
         calls.append((Call.REORDER_STORAGE, tuple(Var(func.args[d]) for d in order)))
     return tuple(Directive(schedule.func, 0, call, args) for call, args in calls)
+
+
+def _shared_loops(dag: PipelineDag, nests: dict[int, "_StageLoops"], follower: int) -> Directive:
+    """The follower runs in the loops of its leader, down to the body of the level that they share."""
+    own, leader = nests[follower], nests[nests[follower].nest.leader]
+    site = Site(leader.stage.func, leader.stage.index, leader.body(own.nest.shared_level))
+    return Directive(own.stage.func, own.stage.index, Call.COMPUTE_WITH, (site,))
 
 
 def _task_body(

@@ -36,8 +36,9 @@ class TailRule:
     more than is asked of them, unless they, or what is computed inside their loops, read an input whose size the user
     fixes, or use a computed value as an index. What is shifted inwards is computed twice, which is wrong where the
     output has overwritten the input that it is computed from: where they may alias, outputs are guarded at every
-    size. Code for the estimated size alone needs no more than a tail that is right there. Unsafe tails, for
-    measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
+    size. So are outputs that share loops: Halide wants no other version of what follows in them. Code for the estimated
+    size alone needs no more than a tail that is right there. Unsafe tails, for measurements alone, are those that
+    autoschedulers emit where nobody asks for other sizes.
     """
 
     def __init__(
@@ -55,6 +56,9 @@ class TailRule:
             for stage, nest in zip(dag.funcs[s.func].stages, s.stages, strict=False)
         }
         self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
+        followers = {s.func for s in schedules if any(nest.leader >= 0 for nest in s.stages)}
+        leaders = {dag.stages[nest.leader].func for s in schedules for nest in s.stages if nest.leader >= 0}
+        self.share_loops = followers | leaders
         self.hosts = {s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT}
         read = {edge.producer for stage in dag.stages for edge in stage.edges}
         self.consumed_outputs = {func for func in read if dag.funcs[func].is_output}
@@ -81,7 +85,8 @@ class TailRule:
         """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
         func = self.dag.funcs[stage.func]
         is_consumed = stage.func in self.consumed_outputs
-        is_shiftable = not self.may_alias and not is_consumed and not self._indexes_by_value(stage)
+        is_alone = not is_consumed and stage.func not in self.share_loops
+        is_shiftable = not self.may_alias and is_alone and not self._indexes_by_value(stage)
         if self.is_unsafe:
             return False
         return func.is_output and len(func.stages) == 1 and is_shiftable

@@ -3,7 +3,7 @@
 // The decisions of a Func come in a fixed order: its location, then for each of its Stages an inner tile, the places of
 // its reduction loops if it has any, and a parallel tile (Adams et al. 2019, §3.1, whose second choice is these
 // together). A Func that is inlined, or computed below root, has nothing left to choose in some of them: those have one
-// child, `Keep`. Last comes its storage.
+// child, `Keep`. Then comes its storage. After all Funcs, Stages may share the outer loops of others.
 #pragma once
 
 #include <array>
@@ -27,6 +27,7 @@ enum class DecisionKind : uint8_t {
     Parallel,   // the parallel tile of a Stage at root
     Reduction,  // the reduction loops of an update: unrolled, inside the serial loops, outside them, or in blocks
     Storage,    // where the storage of a Func computed inside another lies
+    Fuse,       // run a Stage in the outer loops of another: `level` of Stage trips[0]
 };
 
 struct Decision {
@@ -66,6 +67,7 @@ enum class Pruned : uint8_t {
     DegenerateSplit,         // leaves an outer or inner loop of one iteration: another candidate is the same
     TooFewTasks,             // fewer parallel tasks than cores (§3.2)
     TooManyTasks,            // more than 16 tasks a core (§3.2)
+    CannotShareLoops,        // a Stage and its leader differ in place or loops, or one waits for the other
     NestTooDeep,             // hosts within hosts, or Funcs in one sub-nest, past what Halide compiles in seconds
     TileTooLarge,            // more than 16 vectors unrolled (§3.3)
     Restricted,              // switched off by Space::restrict

@@ -42,6 +42,9 @@ uint64_t hash_schedule(const FuncSchedule& schedule) {
         hash = combine(hash, (static_cast<uint64_t>(nest.levels.size()) << 48) |
                                  (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
                                  (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U));
+        if (nest.leader >= 0) {
+            hash = combine(hash, (static_cast<uint64_t>(nest.leader) << 8) | static_cast<uint8_t>(nest.shared_level));
+        }
         for (size_t level = 0; level < nest.levels.size(); level++) {
             for (size_t loop = 0; loop < kMaxLoops; loop++) {
                 if (const int32_t count = nest.levels[level][loop]; count != 1) {
@@ -159,6 +162,8 @@ const char* pruned_name(Pruned reason) {
             return "too_few_tasks";
         case Pruned::TooManyTasks:
             return "too_many_tasks";
+        case Pruned::CannotShareLoops:
+            return "cannot_share_loops";
         case Pruned::NestTooDeep:
             return "nest_too_deep";
         case Pruned::TileTooLarge:

@@ -46,6 +46,8 @@ struct StageNest {
     int8_t vector_loop = -1;  // -1: scalar code
     int16_t vector_width = 1;
     bool is_parallel = false;  // levels.front() is spread over threads
+    int16_t leader = -1;       // the Stage whose loops this one shares, down to the body of `shared_level`
+    int8_t shared_level = -1;
     bool operator==(const StageNest&) const = default;
     int inner_level() const { return static_cast<int>(levels.size()) - 1; }
 };
@@ -69,6 +71,15 @@ struct FuncSchedule {
     uint64_t outline_hash = 0;                            // of everything but the tilings, unless it is flat
     std::array<uint64_t, kCoarseDepths> coarse_hashes{};  // by depth; see schedule/structural_hash.hpp
     bool is_computed() const { return placement == Placement::Root || placement == Placement::At; }
+    // A Stage of the one Func whose loops those of this one share, -1 where they are its own.
+    int leader() const {
+        for (const StageNest& nest : stages) {
+            if (nest.leader >= 0) {
+                return nest.leader;
+            }
+        }
+        return -1;
+    }
 };
 
 // Decisions on the way to a state, after those of `previous`; shared by all descendants.

@@ -42,6 +42,7 @@ void coarse_hashes(const FuncSchedule& schedule, std::span<uint64_t> hashes) {
             hash = mix(hash + static_cast<uint64_t>(schedule.compute.stage + 1));
             for (const StageNest& stage : schedule.stages) {
                 hash = mix(hash + static_cast<uint64_t>(stage.vector_loop + 1));
+                hash = stage.leader >= 0 ? combine(hash, static_cast<uint64_t>(stage.leader)) : hash;
             }
         } else if (depth == 3) {
             hash = mix(hash + static_cast<uint64_t>(schedule.compute.level + 1));

@@ -49,7 +49,13 @@ void Groups::find(const PipelineIndex& index, const LoopNest& nest) {
             continue;
         }
         const auto f = static_cast<size_t>(func);
-        if (schedule.placement == Placement::Root) {
+        if (schedule.leader() >= 0) {
+            // Each sees what the other brings into a cache. The leader was scheduled before it.
+            const auto leader = static_cast<size_t>(index.stage(schedule.leader()).func);
+            is_host_[f] = 1;
+            is_host_[leader] = 1;
+            group_of_[f] = group_of_[leader];
+        } else if (schedule.placement == Placement::Root) {
             group_of_[f] = static_cast<int32_t>(keys_.size());
             keys_.push_back(0);
         } else {

@@ -21,8 +21,8 @@
 
 namespace metol {
 
-// The sub-nests of the root of one loop nest: each a Func at root with all that is computed inside it. An object is
-// used for one loop nest after another, and keeps its memory.
+// The sub-nests of the root of one loop nest: each a Func at root with all that is computed inside it, and the Funcs
+// that share its loops. An object is used for one loop nest after another, and keeps its memory.
 class Groups {
   public:
     void find(const PipelineIndex& index, const LoopNest& nest);
@@ -41,7 +41,7 @@ class Groups {
 
     std::vector<uint64_t> keys_;       // [sub-nests]
     std::vector<int32_t> group_of_;    // [Funcs] -1 where not computed
-    std::vector<uint8_t> is_host_;     // [Funcs] is another computed inside it?
+    std::vector<uint8_t> is_host_;     // [Funcs] is another computed inside it, or in loops that it shares?
     std::vector<uint64_t> inlined_;    // [Funcs] of one that is inlined: all that it reads
     std::vector<uint64_t> producers_;  // [Funcs] of one that is computed: all that it reads
 };

@@ -28,6 +28,8 @@ DecisionKind kind_of(DecisionStep::Kind step) {
             return DecisionKind::Parallel;
         case DecisionStep::Kind::Storage:
             return DecisionKind::Storage;
+        case DecisionStep::Kind::Fuse:
+            return DecisionKind::Fuse;
     }
     return DecisionKind::Keep;
 }
@@ -68,7 +70,7 @@ Space::Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Targe
     : index_(std::make_shared<const PipelineIndex>(std::move(dag), options.closed)),
       target_(std::move(target)),
       options_(std::move(options)),
-      steps_(target_->steps(*index_)),
+      steps_(target_->steps(*index_, options_)),
       shared_(std::make_shared<Shared>(threads)) {}
 
 State Space::root() const {
@@ -84,7 +86,7 @@ State Space::root() const {
 std::optional<Decision> Space::frozen_decision(const LoopNest& nest) const {
     const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
     const auto func = static_cast<size_t>(step.func);
-    if (func >= options_.frozen.size()) {
+    if (func >= options_.frozen.size() || step.kind == DecisionStep::Kind::Fuse) {
         return std::nullopt;
     }
     // The n-th decision of a frozen Func is the n-th of its list.

@@ -23,6 +23,7 @@ struct SpaceOptions {
     bool allow_vector_widths = true;            // false: native for the narrowest type
     bool allow_storage = true;                  // false: storage stays where Halide puts it
     bool allow_nested_parallel = true;          // false: only Stages at root are parallel
+    bool allow_fuse = false;                    // true: Stages may share the outer loops of others
     std::vector<int32_t> closed;                // Funcs in whose loops nothing may be computed
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
     // Of the children of a state that share a structural hash of this depth, only log2 are offered, chosen at random
@@ -33,7 +34,7 @@ struct SpaceOptions {
 
 // What is to be decided next.
 struct DecisionStep {
-    enum class Kind : uint8_t { Location, Inner, Reduction, Parallel, Storage } kind;
+    enum class Kind : uint8_t { Location, Inner, Reduction, Parallel, Storage, Fuse } kind;
     int16_t func;
     int16_t stage;  // Stage id; -1 for a location and for storage
 };
@@ -75,7 +76,7 @@ class Target {
     virtual ~Target() = default;
 
     // Every decision of a search, in order.
-    virtual std::vector<DecisionStep> steps(const PipelineIndex& index) const = 0;
+    virtual std::vector<DecisionStep> steps(const PipelineIndex& index, const SpaceOptions& options) const = 0;
     virtual std::vector<DecisionFamily> families(const PipelineIndex& index, const LoopNest& nest,
                                                  const DecisionStep& step, const SpaceOptions& options) const = 0;
     // Would `families` offer this decision's place, or kind? Asked of decisions that were made in another state.

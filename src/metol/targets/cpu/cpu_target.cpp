@@ -14,7 +14,9 @@ class CpuTarget final : public Target {
   public:
     explicit CpuTarget(CpuParameters parameters) : machine_(std::move(parameters)) {}
 
-    std::vector<DecisionStep> steps(const PipelineIndex& index) const override { return cpu::steps(index); }
+    std::vector<DecisionStep> steps(const PipelineIndex& index, const SpaceOptions& options) const override {
+        return cpu::steps(index, options);
+    }
 
     std::vector<DecisionFamily> families(const PipelineIndex& index, const LoopNest& nest, const DecisionStep& step,
                                          const SpaceOptions& options) const override {

@@ -6,6 +6,7 @@
 #include "schedule/inlining.hpp"
 #include "schedule/tilings.hpp"
 #include "targets/cpu/code_size.hpp"
+#include "targets/cpu/fusing.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/stage_tiling.hpp"
@@ -369,6 +370,8 @@ Pruned apply(const CpuParameters& machine, const PipelineIndex& index, Pool& poo
             return apply_tiling(machine, index, pool, decision, child);
         case DecisionKind::Storage:
             return apply_storage(index, pool, decision, child);
+        case DecisionKind::Fuse:
+            return apply_fuse(index, pool, decision, child);
     }
     return Pruned::InvalidDecision;
 }

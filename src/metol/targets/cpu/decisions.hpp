@@ -7,7 +7,7 @@
 
 namespace metol::cpu {
 
-std::vector<DecisionStep> steps(const PipelineIndex& index);
+std::vector<DecisionStep> steps(const PipelineIndex& index, const SpaceOptions& options);
 
 std::vector<DecisionFamily> families(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                                      const DecisionStep& step, const SpaceOptions& options);

@@ -3,6 +3,7 @@
 
 #include "schedule/tilings.hpp"
 #include "targets/cpu/decisions.hpp"
+#include "targets/cpu/fusing.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/stage_tiling.hpp"
@@ -288,7 +289,7 @@ DecisionFamily keep(const DecisionStep& step) {
 }
 }  // namespace
 
-std::vector<DecisionStep> steps(const PipelineIndex& index) {
+std::vector<DecisionStep> steps(const PipelineIndex& index, const SpaceOptions& options) {
     std::vector<DecisionStep> all;
     for (int32_t func : index.order) {
         const auto f = static_cast<int16_t>(func);
@@ -306,6 +307,13 @@ std::vector<DecisionStep> steps(const PipelineIndex& index) {
         }
         if (!index.func(func).is_output && !index.func(func).is_extern) {
             all.push_back({DecisionStep::Kind::Storage, f, -1});
+        }
+    }
+    for (int32_t func : index.order) {
+        for (int32_t stage : index.func(func).stages) {
+            if (options.allow_fuse && !possible_leaders(index, stage).empty()) {
+                all.push_back({DecisionStep::Kind::Fuse, static_cast<int16_t>(func), static_cast<int16_t>(stage)});
+            }
         }
     }
     return all;
@@ -339,6 +347,8 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
                 return offered.empty() ? std::vector<DecisionFamily>{keep(step)} : offered;
             }
             break;
+        case DecisionStep::Kind::Fuse:
+            return fuse_families(index, nest, step);
     }
     return {keep(step)};
 }

@@ -97,6 +97,7 @@ void GroupFeaturizer::count_events(const StageContext& context, float* out) {
         }
         out[k_outer_iterations] += static_cast<float>(outer);
     }
+    out[k_is_follower] = context.nest.leader >= 0 ? 1 : 0;
     out[k_is_output] = index_.func(stage.func).is_output ? 1 : 0;
 }
 

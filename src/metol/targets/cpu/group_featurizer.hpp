@@ -21,7 +21,11 @@ class GroupFeaturizer {
   public:
     GroupFeaturizer(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                     std::span<const int32_t> group)
-        : machine_(machine), index_(index), nest_(nest), group_(group), regions_(index, nest) {}
+        : machine_(machine), index_(index), nest_(nest), group_(group), regions_(index, nest) {
+        for (int32_t func : group) {
+            is_shared_ = is_shared_ || nest[func].leader() >= 0;
+        }
+    }
 
     // Fills the rows of these Stages of the group. Where the coefficients of the terms are to be analytical, columns
     // that would meet none but zeros stay zero.
@@ -68,6 +72,17 @@ class GroupFeaturizer {
     // Past the size of the largest cache, as much as is found at first.
     double touched_bytes(const Site& site);
 
+    // Adds what this Stage's loops touch in it to `outside_`, and returns the bytes of what is stored inside; more than
+    // `enough` as soon as it is found to touch more.
+    double touch(const Site& site, double enough);
+
+    // The same place in the loops of every Stage that shares them; the site alone where none does.
+    std::vector<Site> shared_sites(const Site& site) const;
+
+    // Of what `context` reads of `producer` in one iteration of a site, what no Stage before it in shared loops has
+    // read there already, if that is still in a cache of `capacity`.
+    Footprint first_read(const StageContext& context, int producer, const Site& site, double capacity);
+
     bool is_stored_in(int func, const Site& site) const;
 
     // The part of its own Func that a Stage writes in one iteration of a site.
@@ -102,6 +117,7 @@ class GroupFeaturizer {
     const LoopNest& nest_;
     std::span<const int32_t> group_;
     Regions regions_;
+    bool is_shared_ = false;  // does any Stage of the group share the loops of another?
     Borrowed<SiteTable<std::vector<ReadBox>, kKeptReads>> reads_;
     Borrowed<SiteTable<StageReads, kKeptReads>> effective_reads_;
     Borrowed<SiteTable<double>> touched_;

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "targets/cpu/fusing.hpp"
 #include "targets/cpu/group_featurizer.hpp"
+#include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/storage.hpp"
 
 namespace metol::cpu {
@@ -96,6 +98,20 @@ double GroupFeaturizer::touched_bytes(const Site& site) {
     outside_->clear();
     const auto largest_cache = static_cast<double>(std::max({machine_.l1_bytes, machine_.l2_bytes, machine_.l3_bytes}));
     double bytes = 0;
+    for (const Site& each : shared_sites(site)) {
+        bytes += touch(each, largest_cache);
+        if (bytes > largest_cache) {
+            return touched_->add(key) = bytes;
+        }
+    }
+    for (const ReadBox& read : outside_->boxes) {
+        bytes += footprint_of(read.producer, read.box).bytes;
+    }
+    return touched_->add(key) = bytes;
+}
+
+double GroupFeaturizer::touch(const Site& site, double enough) {
+    double bytes = 0;
     for (int32_t func : group_) {
         const bool is_inside = site.is_root() || regions_.is_inside(func, site);
         const bool is_stored_inside = nest_[func].placement == Placement::At && is_inside && is_stored_in(func, site);
@@ -113,8 +129,8 @@ double GroupFeaturizer::touched_bytes(const Site& site) {
                 }
                 // What is more than every cache holds is only ever found to be too much: no need to add up the rest.
                 const double least = bytes + footprint_of(read.producer, read.box).bytes;
-                if (least > largest_cache) {
-                    return touched_->add(key) = least;
+                if (least > enough) {
+                    return least;
                 }
                 outside_->include(read.producer, read.box);
             }
@@ -123,10 +139,26 @@ double GroupFeaturizer::touched_bytes(const Site& site) {
             }
         }
     }
-    for (const ReadBox& read : outside_->boxes) {
-        bytes += footprint_of(read.producer, read.box).bytes;
+    return bytes;
+}
+
+std::vector<Site> GroupFeaturizer::shared_sites(const Site& site) const {
+    std::vector<Site> sites = {site};
+    if (site.is_root() || !is_shared_) {
+        return sites;
     }
-    return touched_->add(key) = bytes;
+    const StageNest& own = nest_of(index_, nest_, site.stage);
+    if (own.leader >= 0 && site.level > own.shared_level) {
+        return sites;
+    }
+    sites.clear();
+    for (int stage : sharing_stages(index_, nest_, group_, site.stage)) {
+        const StageNest& nest = nest_of(index_, nest_, stage);
+        if (nest.leader < 0 || site.level <= nest.shared_level) {
+            sites.push_back({static_cast<int16_t>(stage), site.level, site.loops});
+        }
+    }
+    return sites;
 }
 
 bool GroupFeaturizer::is_stored_in(int func, const Site& site) const {
@@ -169,14 +201,48 @@ Footprint GroupFeaturizer::traffic(const StageContext& context, int producer, do
     if (outside == context.chain.end()) {
         return {};
     }
-    for (const ReadBox& read : reads_at(context.id, *outside)) {
-        if (read.producer == producer) {
-            const Footprint once = footprint_of(producer, read.box);
-            const auto times = static_cast<double>(regions_.iterations(*outside));
-            return {bytes_in_lines(machine_, index_.func(producer), once) * times, once.segments * times};
+    const Footprint once = first_read(context, producer, *outside, capacity);
+    const auto times = static_cast<double>(regions_.iterations(*outside));
+    return {bytes_in_lines(machine_, index_.func(producer), once) * times, once.segments * times};
+}
+
+Footprint GroupFeaturizer::first_read(const StageContext& context, int producer, const Site& site, double capacity) {
+    const auto box_of = [&](int stage, const Site& at) -> const Box* {
+        const std::vector<ReadBox>& reads = reads_at(stage, at);
+        const auto read = std::find_if(reads.begin(), reads.end(),
+                                       [&](const ReadBox& candidate) { return candidate.producer == producer; });
+        return read == reads.end() ? nullptr : &read->box;
+    };
+    const Box* own = box_of(context.id, site);
+    if (own == nullptr) {
+        return {};
+    }
+    const Footprint all = footprint_of(producer, *own);
+    const StageNest& nest = context.nest;
+    const bool is_own_loop = site.stage == context.id;
+    if (nest.leader < 0 || (is_own_loop && site.level > nest.shared_level) ||
+        touched_bytes({static_cast<int16_t>(context.id), nest.shared_level, Site::kAllLoops}) > capacity) {
+        return all;
+    }
+    Box before;
+    for (int stage : sharing_stages(index_, nest_, group_, context.id)) {
+        if (stage == context.id) {
+            break;
+        }
+        const Site same = is_own_loop ? Site{static_cast<int16_t>(stage), site.level, site.loops} : site;
+        if (const Box* box = box_of(stage, same)) {
+            before.include(*box);
         }
     }
-    return {};
+    if (before.is_empty) {
+        return all;
+    }
+    Box both = before;
+    both.include(*own);
+    const Footprint known = footprint_of(producer, before);
+    const Footprint together = footprint_of(producer, both);
+    return {std::clamp(together.bytes - known.bytes, 0.0, all.bytes),
+            std::clamp(together.segments - known.segments, 0.0, all.segments)};
 }
 
 Site GroupFeaturizer::resident_site(const StageContext& context, double capacity) {

@@ -13,7 +13,9 @@ class GpuTarget final : public Target {
   public:
     explicit GpuTarget(GpuParameters parameters) : machine_(std::move(parameters)) {}
 
-    std::vector<DecisionStep> steps(const PipelineIndex& index) const override { return gpu::steps(index); }
+    std::vector<DecisionStep> steps(const PipelineIndex& index, const SpaceOptions& /*options*/) const override {
+        return gpu::steps(index);
+    }
 
     std::vector<DecisionFamily> families(const PipelineIndex& index, const LoopNest& nest, const DecisionStep& step,
                                          const SpaceOptions& options) const override {
