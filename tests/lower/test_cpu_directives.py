@@ -187,4 +187,5 @@ def test_loads_are_predicated_only_where_none_is_inlined_with_others() -> None:
             if directive.call is Call.SPLIT and directive.args[-1] is Tail.PREDICATE_LOADS:
                 predicated += 1
                 assert not inlines
-    assert predicated > 0 and inlining > 0
+    assert predicated > 0
+    assert inlining > 0

@@ -11,6 +11,7 @@ from metol import _core
 from metol.pipeline import PipelineDag, extract
 from metol.targets.cpu import CpuMachine, cpu_parameters
 
+
 def features(space: _core.Space, state: _core.States) -> list[dict[str, float]]:
     return [dict(zip(space.feature_table(), map(float, row), strict=True)) for row in space.featurize(state)[0]]
 

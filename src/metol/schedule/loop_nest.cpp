@@ -103,8 +103,8 @@ Pool::~Pool() = default;
 const FuncSchedule* Pool::intern(FuncSchedule schedule) {
     schedule.outline_hash = hash_outline(schedule);
     schedule.hash = hash_schedule(schedule);
-    schedule.is_flat = schedule.placement == Placement::At &&
-                       std::all_of(schedule.stages.begin(), schedule.stages.end(), is_one_tile);
+    schedule.is_flat =
+        schedule.placement == Placement::At && std::all_of(schedule.stages.begin(), schedule.stages.end(), is_one_tile);
     // The values of flat code can go straight to the code of those that read them, which therefore see its tile.
     schedule.outline_hash = schedule.is_flat ? schedule.hash : schedule.outline_hash;
     Shard& shard = (*shards_)[schedule.hash % kShards];
