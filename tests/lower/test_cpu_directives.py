@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import halide as hl
 import pytest
@@ -14,6 +15,7 @@ from small_pipelines import (
     chain,
     cpu_space,
     input_read_twice,
+    make_space,
     pyramid,
     schedule_of,
     sums_output,
@@ -21,6 +23,7 @@ from small_pipelines import (
 
 from metol import _core
 from metol.lower import Call, LoweringOptions, Tail, cpu_directives
+from metol.pipeline import extract
 
 # A handful of each in every run of the suite; more under `slow`.
 SEEDS = (0, 3)
@@ -96,6 +99,66 @@ def test_loads_are_predicated_only_where_they_are_dense() -> None:
         vectors = {d.args[0] for d in calls if d.call is Call.VECTORIZE}
         tails = [d.args[-1] for d in calls if d.call is Call.SPLIT]
         assert not vectors or Tail.PREDICATE_LOADS not in tails
+
+
+def mosaic() -> hl.Pipeline:
+    """Bytes from a channel that changes from lane to lane."""
+    source, c = hl.ImageParam(hl.Int(32), 2, "source"), hl.Var("c")
+    names = ("channels", "mixed", "coloured", "bytes", "output")
+    channels, mixed, coloured, bytes_, output = (hl.Func(name) for name in names)
+    channels[X, Y, c] = source[X, Y] * (c + 3)
+    mixed[X, Y, c] = hl.u16((channels[X, Y, c] * 5 + channels[X, Y + 1, c] * 7 + channels[X + 1, Y, c] * 8) % 512)
+    coloured[X, Y] = mixed[X, Y, (X + 2 * Y) % 2]
+    bytes_[X, Y] = hl.u8((source[X, Y] * 3 - hl.i32(coloured[X, Y]) * 2) % 128)
+    output[X, Y] = hl.i32(bytes_[X, Y]) + hl.i32(bytes_[X + 1, Y])
+    source.set_estimates([(0, 66), (0, 41)])
+    output.set_estimates([(0, 64), (0, 40)])
+    return hl.Pipeline(output)
+
+
+def test_no_loads_are_predicated_around_what_is_inlined() -> None:
+    # Halide 21 would keep a branch for each lane, in which loads of stride 2 read other elements.
+    dag = extract(mosaic())
+    place = {func.name.split("$")[0]: i for i, func in enumerate(dag.funcs)}
+    options = _core.SpaceOptions()
+    options.pin(place["mixed"], True)
+    options.pin(place["coloured"], True)
+    space = make_space(dag, options=options)
+    leaves = space.rollout(space.root().take([0] * 400), list(range(400)))
+    runs, count = ExactRuns("mosaic", mosaic), 0
+    for position in range(400):
+        leaf = leaves.take([position])
+        placements = [s.placement for s in leaf.describe()]
+        if _core.Placement.INLINE in (placements[place["channels"]], placements[place["bytes"]]):
+            continue
+        schedule = schedule_of(mosaic, dag, leaf)
+        calls = [d for d in schedule.directives if d.func == place["bytes"]]
+        assert all(d.args[-1] is not Tail.PREDICATE_LOADS for d in calls if d.call is Call.SPLIT)
+        # In vectors, with a remainder at the end of nearly every line.
+        if any(d.call is Call.VECTORIZE for d in calls) and count < 4:
+            runs.check(schedule)
+            count += 1
+    assert count == 4
+
+
+def one_for_all(reads_line: bool) -> hl.Pipeline:
+    """The last but one reads an input along its vector; or also one element for all lanes."""
+    source, sums, output = hl.ImageParam(hl.Int(32), 2, "source"), hl.Func("sums"), hl.Func("output")
+    sums[X, Y] = source[X, Y] + source[0 if reads_line else X + 1, Y]
+    output[X, Y] = sums[X, Y] * sums[X + 1, Y]
+    source.set_estimates([(0, 66), (0, 40)])
+    output.set_estimates([(0, 64), (0, 40)])
+    return hl.Pipeline(output)
+
+
+@pytest.mark.parametrize("reads_line", [False, True])
+def test_no_loads_are_predicated_around_one_element_for_all_lanes(reads_line: bool) -> None:
+    build = partial(one_for_all, reads_line)
+    dag, space = cpu_space(build)
+    leaves = space.rollout(space.root().take([0] * 60), list(range(60)))
+    calls = [d for k in range(60) for d in schedule_of(build, dag, leaves.take([k])).directives]
+    is_predicated = any(d.call is Call.SPLIT and d.args[-1] is Tail.PREDICATE_LOADS for d in calls)
+    assert is_predicated is not reads_line
 
 
 @pytest.mark.parametrize("build", [chain, input_read_twice], ids=lambda build: build.__name__)

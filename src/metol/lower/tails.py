@@ -118,13 +118,11 @@ class TailRule:
         if is_guarded:
             return Tail.GUARD_WITH_IF
         if self._reads_more(stage, loop):
-            # Halide 21 compiles predicated loads of stride 2 to code that reads other elements, rounds up the regions
-            # of what is computed inside a loop whose loads are predicated, and in vectors keeps one predicate alone.
-            # The predicate is put around the call of what is inlined, and loads within that occur twice are lifted out.
+            # Halide 21 rounds up the regions of what is computed inside a loop whose loads are predicated, and in
+            # vectors keeps one predicate alone.
             is_alone = stage.func not in self.encloses_reader
             is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
-            is_safe = is_only and is_tile and is_alone and is_vector and self._inlines_clamped_loads_alone(stage)
-            can_predicate = is_safe and self.reads_densely(stage)
+            can_predicate = is_only and is_tile and is_alone and is_vector and self._loads_are_vectors(stage, loop)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
         if stage.func in self.encloses_reader or is_sliding:
             return Tail.GUARD_WITH_IF
@@ -193,22 +191,26 @@ class TailRule:
         (through,) = (i for i, inner in enumerate(inlined.loops) if inner.pure_dim == dimension)
         return self._is_dense_along(inlined, through)
 
+    def _loads_are_vectors(self, stage: _core.Stage, loop: int) -> bool:
+        """Is each read of the Stage a load of neighbouring elements from memory along this loop?
+
+        Halide 21 predicates each call of the definition, and the load that it becomes. Around an inlined definition,
+        or one element for all lanes, the predicate stays a branch for each lane with all that is inlined in it, even
+        where no remainder is: code of many times the size that takes up to twelve times as long. Loads within that
+        occur twice are lifted out and read beyond the input; those of stride 2, which coordinates modulo 2 make, too,
+        read other elements.
+        """
+        return self._is_dense_along(stage, loop) and all(
+            edge.producer not in self.inlined and all(_moves(access.jacobian, loop) for access in edge.accesses)
+            for edge in stage.edges
+        )
+
     def _reads_more(self, stage: _core.Stage, loop: int) -> bool:
         """Does what the Stage loads from an input grow with this loop, at coordinates not clamped to its bounds?"""
         region = self.dag.funcs[stage.func].root_region
         here = [_ANYWHERE if dim.is_reduction else _ends(region[dim.pure_dim]) for dim in stage.loops]
         here[loop] = (here[loop][0], here[loop][0])
         return self._grows(stage, here, [*here[:loop], _ANYWHERE, *here[loop + 1 :]])
-
-    def _inlines_clamped_loads_alone(self, stage: _core.Stage) -> bool:
-        """Does whatever is inlined into a Stage load nothing but inputs, at coordinates clamped to their bounds?"""
-        inlined = [self._inlined_stage(edge.producer) for edge in stage.edges if edge.producer in self.inlined]
-        return all(
-            all(self.dag.funcs[edge.producer].is_input or edge.producer in self.inlined for edge in inner.edges)
-            and not any(self._reads_more(inner, loop) for loop in range(len(inner.loops)))
-            and self._inlines_clamped_loads_alone(inner)
-            for inner in inlined
-        )
 
     def _inlined_stage(self, func: int) -> _core.Stage:
         return self.dag.stages[self.dag.funcs[func].stages[0]]
@@ -238,6 +240,11 @@ class TailRule:
             for edge in stage.edges
             if edge.producer in self.inlined
         )
+
+
+def _moves(jacobian: Sequence[_core.JacobianRow], loop: int) -> bool:
+    """Does any coordinate of a read move with this loop?"""
+    return any(row.numerator[loop] != 0 for row in jacobian)
 
 
 def _ends(side: _core.Interval) -> tuple[int, int]:
