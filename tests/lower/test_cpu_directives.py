@@ -14,6 +14,7 @@ from small_pipelines import (
     chain,
     cpu_space,
     input_read_twice,
+    product_inside,
     pyramid,
     schedule_of,
     sums_output,
@@ -112,6 +113,32 @@ def test_one_loop_of_a_stage_at_most_has_predicated_loads(build: Callable[[], hl
         assert all((d.func, d.stage, d.args[2]) in vectors for d in predicated)
         most = max(most, *stages.values(), 0)
     assert most == 1
+
+
+def test_loads_are_predicated_only_where_nothing_that_computes_is_inlined() -> None:
+    # Halide 21 puts all of what is inlined under the predicate, takes out of it the load that occurs there twice, and
+    # makes that without one: beyond the end of the input.
+    dag, space = cpu_space(product_inside)
+    product, mixed = (
+        next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == name) for name in ("product", "mixed")
+    )
+    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    tails_where_inlined: dict[bool, set[Tail]] = {True: set(), False: set()}
+    with_inlined = []
+    for position in range(200):
+        leaf = leaves.take([position])
+        schedule = schedule_of(product_inside, dag, leaf)
+        own = [d for d in schedule.directives if d.func == mixed]
+        if any(d.call is Call.VECTORIZE for d in own):
+            is_inlined = leaf.describe()[product].placement == _core.Placement.INLINE
+            tails_where_inlined[is_inlined] |= {d.args[-1] for d in own if d.call is Call.SPLIT}
+            with_inlined += [schedule] if is_inlined else []
+    assert Tail.PREDICATE_LOADS in tails_where_inlined[False]
+    assert Tail.GUARD_WITH_IF in tails_where_inlined[True]
+    assert Tail.PREDICATE_LOADS not in tails_where_inlined[True]
+    runs = ExactRuns("product_inside")
+    for schedule in with_inlined[:3]:
+        runs.check(schedule)
 
 
 def coloured() -> hl.Pipeline:

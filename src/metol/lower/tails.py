@@ -108,10 +108,12 @@ class TailRule:
             return Tail.GUARD_WITH_IF
         if self._reads_more(stage, loop):
             # Halide 21 compiles predicated loads of stride 2 to code that reads other elements, rounds up the regions
-            # of what is computed inside a loop whose loads are predicated, and in vectors keeps one predicate alone.
+            # of what is computed inside a loop whose loads are predicated, in vectors keeps one predicate alone, and
+            # puts what is inlined whole under the predicate: loads that occur in it twice are then made without.
             is_alone = stage.func not in self.encloses_reader
             is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
-            can_predicate = is_only and is_tile and is_alone and is_vector and self.reads_densely(stage)
+            is_plain = not self._inlines_values(stage)
+            can_predicate = is_only and is_tile and is_alone and is_vector and is_plain and self.reads_densely(stage)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
         if stage.func in self.encloses_reader or is_sliding:
             return Tail.GUARD_WITH_IF
@@ -189,6 +191,13 @@ class TailRule:
                 if self._grows(inlined, [before[d] for d in order], [after[d] for d in order]):
                     return True
         return False
+
+    def _inlines_values(self, stage: _core.Stage) -> bool:
+        """Is anything inlined into the Stage, or into what is, that computes? Names for single loads do not."""
+        inlined = (self.dag.funcs[edge.producer].stages[0] for edge in stage.edges if edge.producer in self.inlined)
+        return any(
+            not self.dag.stages[each].is_identity or self._inlines_values(self.dag.stages[each]) for each in inlined
+        )
 
     def _indexes_by_value(self, stage: _core.Stage) -> bool:
         """Does the Stage, or anything inlined into it, use a loaded value as a coordinate?"""
