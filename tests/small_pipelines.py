@@ -156,6 +156,17 @@ def input_read_twice() -> hl.Pipeline:
     return finish(output)
 
 
+def product_inside() -> hl.Pipeline:
+    """A Func that loads the input twice at one place, and one that is a name for it: both are cheap to inline."""
+    source = image(WIDTH + 2, HEIGHT + 2)
+    name, product, mixed, output = (hl.Func(each) for each in ("name", "product", "mixed", "output"))
+    name[X, Y] = source[X, Y + 1]
+    product[X, Y] = source[X, Y] * (source[X, Y] + 1)
+    mixed[X, Y] = product[X, Y] % 7 + name[X, Y]
+    output[X, Y] = mixed[X, Y] - 2 * mixed[X + 1, Y] + mixed[X + 2, Y + 1]
+    return finish(output)
+
+
 def tuples() -> hl.Pipeline:
     source = image(WIDTH + 1, HEIGHT + 1)
     pair, output = hl.Func("pair"), hl.Func("output")
@@ -276,6 +287,7 @@ PIPELINES: dict[str, Callable[[], hl.Pipeline]] = {
         boundary,
         half_boundary,
         input_read_twice,
+        product_inside,
         tuples,
         tuple_output,
         two_outputs,
