@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import metol
 
 from metol import SearchOptions, cli
 
@@ -19,11 +20,6 @@ def ramp():
     result.set_estimates([(0, 640), (0, 480)])
     return result
 """
-
-
-def metol(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "metol.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 
 def test_version_is_shown() -> None:

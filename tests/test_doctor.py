@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import metol
 
 import metol.doctor
 from metol.doctor import Check, Outcome, examine
@@ -28,8 +29,7 @@ def fail_with(text: str) -> Callable[[str], object]:
 
 
 def test_command_prints_json_and_is_content_where_tests_run() -> None:
-    command = [sys.executable, "-m", "metol.cli", "doctor", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = metol("doctor", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     checks = {check["name"]: check for check in json.loads(done.stdout)}
     for name in ("Python", "Halide", "Metol's core", "compile and run"):

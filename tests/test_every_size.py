@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import metol
 
 from metol import every_size
 from metol.every_size import EverySizeFile, EverySizeRow, every_size_failures, every_size_table, run_every_size
@@ -117,13 +118,10 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
     assert file.load() == ROWS
 
 
-def metol(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "metol.cli", "bench", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
-
-
 def test_command_reports_a_planted_wrong_result(file: Path) -> None:
-    done = metol("mine.py:wrong", "--every-size", "--json", "rows.jsonl", "--markdown", "page.md", cwd=file.parent)
+    done = metol(
+        "bench", "mine.py:wrong", "--every-size", "--json", "rows.jsonl", "--markdown", "page.md", cwd=file.parent
+    )
     assert done.returncode == 1, done.stderr
     assert "mine.py:wrong, default, 1x1 1x1: wrong result" in done.stdout
     assert "mine.py:wrong, default, 1x1 1x1: wrong result" in (file.parent / "page.md").read_text()

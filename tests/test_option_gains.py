@@ -1,9 +1,8 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import metol
 
 from metol import option_gains
 from metol.measure import PipelineSource, RunOptions, TimingPlan
@@ -81,9 +80,8 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
 
 
 def test_command_prints_and_writes_its_tables(file: Path) -> None:
-    words = ("mine.py:pairs", "--options", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")
-    command = [sys.executable, "-m", "metol.cli", "bench", *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=file.parent, check=False)
+    words = ("bench", "mine.py:pairs", "--options", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")
+    done = metol(*words, cwd=file.parent)
     assert done.returncode == 0, done.stderr + done.stdout
     page = (file.parent / "page.md").read_text()
     for switch in switches():

@@ -1,9 +1,8 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import metol
 
 from metol import tails_cost
 from metol.measure import PipelineSource, RunOptions, TimingPlan
@@ -68,9 +67,8 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
 
 
 def test_command_prints_and_writes_its_table(file: Path) -> None:
-    words = ("mine.py:blur", "--tails", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")
-    command = [sys.executable, "-m", "metol.cli", "bench", *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=file.parent, check=False)
+    words = ("bench", "mine.py:blur", "--tails", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")
+    done = metol(*words, cwd=file.parent)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "safe / unsafe" in done.stdout
     assert "| mine.py:blur |" in (file.parent / "page.md").read_text()

@@ -1,9 +1,8 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import metol
 
 from metol.errors import MetolError
 from metol.measure import Measurement, RunOptions, Status
@@ -28,19 +27,14 @@ def test_searched_schedules_of_random_programs_are_right() -> None:
     assert failures(RandomRun(32, seed=8, most_funcs=12)) == []
 
 
-def metol(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "metol.cli", "verify-random", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_command_appends_rows_and_skips_them_the_next_time(tmp_path: Path) -> None:
     file = tmp_path / "out" / "rows.jsonl"
     words = ("--most-funcs", "2", "--schedules", "random", "--json", str(file))
-    first = metol("--count", "1", *words)
+    first = metol("verify-random", "--count", "1", *words)
     assert first.returncode == 0, first.stderr
     assert "1 of 1" in first.stdout
     known = file.read_text()
-    second = metol("--count", "2", *words)
+    second = metol("verify-random", "--count", "2", *words)
     assert second.returncode == 0, second.stderr
     assert "2 of 2" in second.stdout
     assert file.read_text().startswith(known)
@@ -48,14 +42,14 @@ def test_command_appends_rows_and_skips_them_the_next_time(tmp_path: Path) -> No
 
 
 def test_failure_is_told_with_the_command_that_shows_it_again() -> None:
-    done = metol("--count", "1", "--seed", "7", "--timeout", "0.01", "--most-funcs", "3")
+    done = metol("verify-random", "--count", "1", "--seed", "7", "--timeout", "0.01", "--most-funcs", "3")
     assert done.returncode == 1
     assert "random:7/most_funcs=3: timeout" in done.stderr
     assert "metol bench random:7/most_funcs=3 --schedulers metol:" in done.stderr
 
 
 def test_mistake_is_told_in_one_line_with_exit_code_2() -> None:
-    done = metol("--schedules", "some")
+    done = metol("verify-random", "--schedules", "some")
     assert done.returncode == 2
     assert "no `some` schedules; there are searched, random" in done.stderr
 

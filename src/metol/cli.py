@@ -152,7 +152,7 @@ def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
     options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
     row = verify_schedule(source, found, options=options, estimates=sizes)
     if not row.verified:
-        say(f"[red]not verified: {row.status.value}: {escape(row.detail)}[/red]")
+        say(f"[red]not verified: {escape(row.problem)}[/red]")
         raise typer.Exit(1)
     say(f"[green]verified[/green]: {escape(row.detail)}")
 
@@ -188,7 +188,7 @@ def verify_random(
                 rows.append(row)
                 status.update(escape(f"{row.app}: {len(rows)} of {run.row_count}"))
                 if not row.verified:
-                    say(f"[red]{escape(f'{row.app}: {row.status.value}: {row.detail}')}[/red]")
+                    say(f"[red]{escape(f'{row.app}: {row.problem}')}[/red]")
                     say(escape(f"    {reproduction(row)}"))
     finally:
         wide_console().print(summary(rows))

@@ -8,6 +8,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,8 @@ def run_options(
         if all(key in done for key in wanted):
             yield from (done[key] for key in wanted)
             continue
-        if (
-            not is_warm
-        ):  # the first search of a process takes longer: it imports, and starts what the others find started
+        # The first search of a process takes longer: it imports, and starts what the others find started.
+        if not is_warm:
             schedule_variant(source, None, options.threads)
             is_warm = True
         variants = []
@@ -105,7 +105,7 @@ def _measure(
 ) -> Iterator[OptionRow]:
     distinct = {variant.digest: variant for variant in reversed(variants) if variant.result is not None}
     with tempfile.TemporaryDirectory(prefix="metol-") as folder:
-        schedulers = [Scheduler("schedule", file=str(variant.save(Path(folder)))) for variant in distinct.values()]
+        schedulers = [Scheduler.of_file(variant.save(Path(folder))) for variant in distinct.values()]
         measured = dict(zip(distinct, runner.run(source, schedulers), strict=True))
     for variant in variants:
         row = OptionRow(source.label, variant.name, circumstances, variant.digest, note=variant.refusal)
@@ -115,13 +115,12 @@ def _measure(
 def _with_times(row: OptionRow, variant: Variant, measured: Measurement) -> OptionRow:
     assert variant.result is not None
     predicted = variant.result.predicted_seconds
-    note = "" if measured.verified else f"{measured.status.value}: {measured.detail}"
     return replace(
         row,
-        run_ms=measured.run_ms if measured.verified else None,
+        run_ms=measured.verified_ms,
         predicted_ms=None if math.isnan(predicted) else 1e3 * predicted,
         search_seconds=variant.result.search_seconds,
-        note=note,
+        note="" if measured.verified else measured.problem,
     )
 
 
@@ -141,16 +140,9 @@ _Apps = Mapping[str, Mapping[str, OptionRow]]
 _Quantity = Callable[[OptionRow], float | None]
 
 
-def _run(row: OptionRow) -> float | None:
-    return row.run_ms
-
-
-def _predicted(row: OptionRow) -> float | None:
-    return row.predicted_ms
-
-
-def _search(row: OptionRow) -> float | None:
-    return row.search_seconds
+_run: _Quantity = attrgetter("run_ms")
+_predicted: _Quantity = attrgetter("predicted_ms")
+_search: _Quantity = attrgetter("search_seconds")
 
 
 def _summary(by_app: _Apps, switches: Sequence[Switch]) -> TextTable:

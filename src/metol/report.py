@@ -70,7 +70,7 @@ def notes(rows: Sequence[Measurement]) -> tuple[str, ...]:
     if any(row.is_ok and not row.verified for row in rows):
         lines.append(f"{_UNVERIFIED} right at the size it was made for, but it refuses to run at a smaller one.")
     failures = (row for row in rows if not row.is_ok)
-    lines += [f"{row.app}, {row.scheduler}: {row.status.value}: {row.detail}" for row in failures]
+    lines += [f"{row.app}, {row.scheduler}: {row.problem}" for row in failures]
     return tuple(lines)
 
 

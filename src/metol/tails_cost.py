@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from metol.lower import LoweringOptions, Schedule
-from metol.measure import LocalRunner, Measurement, PipelineSource, Progress, RunOptions, Scheduler
+from metol.measure import LocalRunner, PipelineSource, Progress, RunOptions, Scheduler
 from metol.row_file import RowFile
 from metol.text_table import NOTHING, TextTable, geometric_mean, three_digits
 from metol.variants import Variant, schedule_variant
@@ -93,23 +93,15 @@ def _measure(source: PipelineSource, variant: Variant, runner: LocalRunner, circ
         both = [_saved(result.schedule, Path(folder) / "safe.json")]
         both.append(_saved(result.lower(_UNSAFE), Path(folder) / "unsafe.json"))
         (safe, unsafe), (_, grown) = runner.run_grown(source, both)
-    notes = [f"{kind}: {_problem(row)}" for kind, row in (("safe", safe), ("unsafe", unsafe)) if not row.verified]
+    notes = [f"{kind}: {row.problem}" for kind, row in (("safe", safe), ("unsafe", unsafe)) if not row.verified]
     if grown:
         notes.append(f"inputs larger than the algorithm needs, for both: {grown}")
-    return TailsRow(source.label, circumstances, _run_ms(safe), _run_ms(unsafe), "; ".join(notes))
+    return TailsRow(source.label, circumstances, safe.verified_ms, unsafe.verified_ms, "; ".join(notes))
 
 
 def _saved(schedule: Schedule, file: Path) -> Scheduler:
     schedule.save(file)
-    return Scheduler("schedule", file=str(file))
-
-
-def _problem(row: Measurement) -> str:
-    return row.detail if row.is_ok else f"{row.status.value}: {row.detail}"
-
-
-def _run_ms(row: Measurement) -> float | None:
-    return row.run_ms if row.verified else None
+    return Scheduler.of_file(file)
 
 
 def tails_table(rows: Sequence[TailsRow]) -> TextTable:

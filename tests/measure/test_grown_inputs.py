@@ -19,7 +19,7 @@ def run(source: PipelineSource, folder: Path, options: RunOptions) -> tuple[tupl
         split = Directive(rows, 0, Call.SPLIT, (Var("x"), Var("x_o"), Var("x_i"), 48, tail))
         directives = [d for one in root for d in ((one, split) if one.func == rows else (one,))]
         Schedule(funcs, tuple(directives)).save(folder / f"{tail.value}.json")
-        schedulers.append(Scheduler("schedule", file=str(folder / f"{tail.value}.json")))
+        schedulers.append(Scheduler.of_file(folder / f"{tail.value}.json"))
     return LocalRunner(options).run_grown(source, schedulers)
 
 

@@ -36,10 +36,11 @@ def cpu_directives(
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
     tails = TailRule(dag, schedules, options)
-    guests = [s for s in schedules if s.placement == _core.Placement.AT and options.specialize_estimate]
-    for site in (site for guest in guests for site in (guest.compute, guest.store)):
-        if not site.is_root:
-            nests[site.stage].guest_levels.add(site.level)
+    if options.specialize_estimate:
+        for guest in (s for s in schedules if s.placement == _core.Placement.AT):
+            for site in (guest.compute, guest.store):
+                if not site.is_root:
+                    nests[site.stage].guest_levels.add(site.level)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]

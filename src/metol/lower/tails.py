@@ -87,9 +87,7 @@ class TailRule:
         is_consumed = stage.func in self.consumed_outputs
         is_alone = not is_consumed and stage.func not in self.share_loops
         is_shiftable = not self.may_alias and is_alone and not self._indexes_by_value(stage)
-        if self.is_unsafe:
-            return False
-        return func.is_output and len(func.stages) == 1 and is_shiftable
+        return not self.is_unsafe and func.is_output and len(func.stages) == 1 and is_shiftable
 
     def first_split(
         self, stage: _core.Stage, loop: int, factor: int, *, is_tile: bool, is_only: bool, size: OutputSize

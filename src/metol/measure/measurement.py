@@ -50,6 +50,16 @@ class Measurement:
         """Whether the schedule was found, compiled, ran and was not wrong."""
         return self.status is Status.OK
 
+    @property
+    def problem(self) -> str:
+        """Why it is not verified, for people: what went wrong and how; the detail alone where nothing did."""
+        return self.detail if self.is_ok else f"{self.status.value}: {self.detail}"
+
+    @property
+    def verified_ms(self) -> float | None:
+        """Median run time in milliseconds, of a verified row alone."""
+        return self.run_ms if self.verified else None
+
     def with_failure(self, status: Status, detail: str) -> "Measurement":
         """Return this row with a failure, and without its claim to be verified."""
         return replace(self, status=status, detail=detail, verified=False)

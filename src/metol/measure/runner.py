@@ -53,9 +53,7 @@ class LocalRunner:
         with tempfile.TemporaryDirectory(prefix="metol-") as folder, contextlib.ExitStack() as stack:
             reference, cases = self._make_cases(source, Path(folder))
             if cases is None:
-                detail = f"no reference to compare with: {reference.detail}"
-                failed = Measurement(source.label, "", reference.status, detail=detail)
-                return tuple(replace(failed, scheduler=str(scheduler)) for scheduler in schedulers)
+                return _without_reference(reference, schedulers)
             trials = []
             for scheduler in schedulers:
                 self._progress(f"{source.label}: {scheduler}")
@@ -86,9 +84,7 @@ class LocalRunner:
         with tempfile.TemporaryDirectory(prefix="metol-") as folder, contextlib.ExitStack() as stack:
             reference, cases = self._make_cases(source, Path(folder))
             if cases is None:
-                detail = f"no reference to compare with: {reference.detail}"
-                failed = Measurement(source.label, "", reference.status, detail=detail)
-                return tuple(replace(failed, scheduler=str(s)) for s in schedulers), ("",) * len(schedulers)
+                return _without_reference(reference, schedulers), ("",) * len(schedulers)
             trials, case, notes = [], cases.cases[0], []
             for number, scheduler in enumerate(schedulers):
                 self._progress(f"{source.label}: {scheduler}")
@@ -149,8 +145,16 @@ def verify_schedule(
             source = PipelineSource(SourceKind.SERIALIZED, str(file))
         schedule_file = Path(folder) / "schedule.json"
         schedule.save(schedule_file)
-        (row,) = LocalRunner(options, progress).run(source, [Scheduler("schedule", file=str(schedule_file))])
+        (row,) = LocalRunner(options, progress).run(source, [Scheduler.of_file(schedule_file)])
         return row
+
+
+def _without_reference(reference: Measurement, schedulers: Sequence[Scheduler]) -> tuple[Measurement, ...]:
+    """Return a row for each scheduler, none of which can be compared with anything."""
+    failed = Measurement(
+        reference.app, "", reference.status, detail=f"no reference to compare with: {reference.detail}"
+    )
+    return tuple(replace(failed, scheduler=str(scheduler)) for scheduler in schedulers)
 
 
 def _time_in_turn(trials: Sequence[Trial], case: str, plan: TimingPlan) -> None:

@@ -63,10 +63,15 @@ class Scheduler:
         if name == "schedule":
             if not Path(rest).is_file():
                 raise MetolError(f"There is no schedule file `{rest}`; write schedule:FILE.json.")
-            return Scheduler(name, file=str(Path(rest).resolve()))
+            return Scheduler.of_file(Path(rest).resolve())
         if name not in _NAMES:
             raise MetolError(f"There is no scheduler `{name}`; there are {', '.join(_NAMES)} and schedule:FILE.json.")
         return Scheduler(name, tuple(_parse_option(part, text) for part in rest.split("/") if part))
+
+    @staticmethod
+    def of_file(file: Path) -> "Scheduler":
+        """Return the one that applies a saved schedule."""
+        return Scheduler("schedule", file=str(file))
 
     @property
     def has_fixed_sizes(self) -> bool:

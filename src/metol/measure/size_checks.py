@@ -153,7 +153,7 @@ class SizeChecker:
         Raises:
             MetolError: the pipeline cannot be built.
         """
-        scheduler = Scheduler("schedule", file=str(file))
+        scheduler = Scheduler.of_file(file)
         with contextlib.ExitStack() as stack:
             trial: Trial | None = None
             for size in sizes:
@@ -172,8 +172,7 @@ class SizeChecker:
         failed = SizeCheck(size.name, size.text, CheckOutcome.FAILED)
         answer = trial.check(case)
         if answer is None:
-            row = trial.measurement
-            return replace(failed, detail=f"{row.status.value}: {row.detail}")
+            return replace(failed, detail=trial.measurement.problem)
         if isinstance(answer, m.Failure):
             detail = f"{answer.error}: {answer.message}"
             is_right = not may_run and answer.error == "HalideError"

@@ -61,9 +61,8 @@ Pruned limit_code(const CpuParameters& machine, const PipelineIndex& index, Pool
         if (!child[reader].is_computed() || tile_operations(machine, index, child, stage) <= limit) {
             continue;
         }
-        const int around = nest_of(index, child, stage).inner_level() - 1;
         for (const FuncSchedule* other : child.funcs) {
-            if (other->placement == Placement::At && other->compute.stage == stage && other->compute.level == around) {
+            if (other->compute.stage == stage && is_in_tile(index, child, *other)) {
                 return Pruned::TileTooLarge;
             }
         }

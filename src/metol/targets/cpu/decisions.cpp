@@ -130,24 +130,19 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
 StageTiling flattened(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, int stage_id,
                       const Box& loops, const FuncSchedule& schedule, const StageTiling& tiling) {
     const Stage& stage = index.stage(stage_id);
-    const bool is_in_tile = schedule.placement == Placement::At && schedule.slide_dim < 0 &&
-                            schedule.compute.level == nest_of(index, nest, schedule.compute.stage).inner_level() - 1;
-    if (!is_in_tile || !reduction_loops(stage).empty()) {
+    if (schedule.slide_dim >= 0 || !is_in_tile(index, nest, schedule) || !reduction_loops(stage).empty()) {
         return tiling;
     }
     StageTiling whole = tiling;
     for (size_t i = 0; i < stage.loops.size(); i++) {
         const int32_t unit = static_cast<int>(i) == tiling.vector_loop ? tiling.vector_width : 1;
-        const int64_t extent = std::min<int64_t>(loops[static_cast<int>(i)].extent(), kMaxWholeUnroll * unit);
+        const int64_t extent = loops[static_cast<int>(i)].extent();
+        if (extent > kMaxWholeUnroll * unit) {
+            return tiling;
+        }
         whole.tile[i] = divide_up(std::max<int64_t>(1, extent), unit) * unit;
     }
     const bool fits = check_tile(machine, index, stage, whole, loops, false) == Pruned::None;
-    const Trips& tile = whole.tile;
-    for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (tile[i] < loops[static_cast<int>(i)].extent()) {
-            return tiling;
-        }
-    }
     return fits ? whole : tiling;
 }
 

@@ -98,14 +98,15 @@ double GroupFeaturizer::touched_bytes(const Site& site) {
     outside_->clear();
     const auto largest_cache = static_cast<double>(std::max({machine_.l1_bytes, machine_.l2_bytes, machine_.l3_bytes}));
     double bytes = 0;
-    for (const Site& each : shared_sites(site)) {
+    const auto fits_with = [&](const Site& each) {
         bytes += touch(each, largest_cache);
-        if (bytes > largest_cache) {
-            return touched_->add(key) = bytes;
+        return bytes <= largest_cache;
+    };
+    const bool may_fit = is_shared_ ? std::ranges::all_of(shared_sites(site), fits_with) : fits_with(site);
+    if (may_fit) {
+        for (const ReadBox& read : outside_->boxes) {
+            bytes += footprint_of(read.producer, read.box).bytes;
         }
-    }
-    for (const ReadBox& read : outside_->boxes) {
-        bytes += footprint_of(read.producer, read.box).bytes;
     }
     return touched_->add(key) = bytes;
 }

@@ -63,6 +63,11 @@ bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const S
     return site.level == 0 && nest_of(index, nest, site.stage).is_parallel;
 }
 
+bool is_in_tile(const PipelineIndex& index, const LoopNest& nest, const FuncSchedule& schedule) {
+    return schedule.placement == Placement::At &&
+           schedule.compute.level == nest_of(index, nest, schedule.compute.stage).inner_level() - 1;
+}
+
 Site parallel_body_around(const PipelineIndex& index, const LoopNest& nest, const FuncSchedule& schedule) {
     const FuncSchedule* inner = &schedule;
     while (inner->placement == Placement::At) {

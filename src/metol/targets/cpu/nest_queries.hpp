@@ -23,6 +23,9 @@ const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Si
 
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site);
 
+// Is a Func computed in the body of its host's innermost tile, which is short and unrolled?
+bool is_in_tile(const PipelineIndex& index, const LoopNest& nest, const FuncSchedule& schedule);
+
 // The innermost parallel level around a Func computed inside another; the root where there is none.
 Site parallel_body_around(const PipelineIndex& index, const LoopNest& nest, const FuncSchedule& schedule);
 

@@ -36,12 +36,8 @@ bool fills_vectors(const Stage& stage, const StageNest& nest, const FuncSchedule
 bool is_in_registers(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, Regions& regions,
                      int func) {
     const FuncSchedule& schedule = nest[func];
-    if (schedule.placement != Placement::At || !schedule.is_flat || schedule.slide_dim >= 0 ||
+    if (!is_in_tile(index, nest, schedule) || !schedule.is_flat || schedule.slide_dim >= 0 ||
         schedule.storage == Storage::Hoisted || schedule.stages.empty()) {
-        return false;
-    }
-    const StageNest& host = nest_of(index, nest, schedule.compute.stage);
-    if (schedule.compute.level != host.inner_level() - 1) {
         return false;
     }
     const Box& production = regions.production(func);
