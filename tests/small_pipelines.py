@@ -15,8 +15,9 @@ from metol.measure import schedule_at_root
 from metol.measure.case import BufferShape, Case, Input
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.fence import fence_inputs
+from metol.measure.gate import BufferSizes, Gate
 from metol.measure.tolerance import Tolerance
-from metol.pipeline import PipelineDag, extract
+from metol.pipeline import PipelineDag, copy_pipeline, extract
 from metol.targets.cpu import CpuMachine, cpu_parameters
 from metol.targets.gpu import GpuMachine, gpu_parameters
 
@@ -347,6 +348,23 @@ def schedule_with(build: Callable[[], hl.Pipeline], directives: tuple[Directive,
         target="",
         estimates=(),
     )
+
+
+def sizes_of(build: Callable[[], hl.Pipeline]) -> BufferSizes:
+    """What the schedules of a pipeline are made for."""
+    dag = extract(build())
+
+    def region(func: object) -> tuple[tuple[int, int], ...]:
+        return tuple((side.min, side.extent) for side in func.estimate)  # type: ignore[attr-defined]
+
+    inputs = {func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input}
+    return BufferSizes(tuple(region(dag.funcs[output]) for output in dag.outputs), inputs, {})
+
+
+def make_gate(build: Callable[[], hl.Pipeline]) -> Gate:
+    """Judge schedules of a pipeline in this process."""
+    pipeline = build()
+    return Gate(lambda: copy_pipeline(pipeline), sizes_of(build), str(hl.get_host_target()))
 
 
 def output_sizes(name: str) -> Iterator[Size]:

@@ -5,23 +5,11 @@ from collections.abc import Callable
 
 import halide as hl
 import pytest
-from small_pipelines import HEIGHT, PIPELINES, WIDTH, X, Y, boundary, chain, finish, image
+from small_pipelines import HEIGHT, PIPELINES, WIDTH, X, Y, boundary, chain, finish, image, make_gate, sizes_of
 
 from metol.lower import Call, Directive, RVar, Schedule, Tail, Var, describe_funcs, root_directives, safe_directives
-from metol.measure.gate import BufferSizes, Gate, probed_sizes
-from metol.pipeline import copy_pipeline, extract
-
-TARGET = str(hl.get_host_target())
-
-
-def sizes_of(build: Callable[[], hl.Pipeline]) -> BufferSizes:
-    dag = extract(build())
-
-    def region(func: object) -> tuple[tuple[int, int], ...]:
-        return tuple((side.min, side.extent) for side in func.estimate)  # type: ignore[attr-defined]
-
-    inputs = {func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input}
-    return BufferSizes(tuple(region(dag.funcs[output]) for output in dag.outputs), inputs, {})
+from metol.measure.gate import BufferSizes, probed_sizes
+from metol.pipeline import extract
 
 
 def schedule(build: Callable[[], hl.Pipeline], *directives: Directive) -> Schedule:
@@ -34,11 +22,6 @@ def schedule(build: Callable[[], hl.Pipeline], *directives: Directive) -> Schedu
 
 def split(func: int, tail: Tail, factor: int = 16, stage: int = 0) -> Directive:
     return Directive(func, stage, Call.SPLIT, (Var("x"), Var("xo"), Var("xi"), factor, tail))
-
-
-def make_gate(build: Callable[[], hl.Pipeline]) -> Gate:
-    pipeline = build()
-    return Gate(lambda: copy_pipeline(pipeline), sizes_of(build), TARGET)
 
 
 def refusal(build: Callable[[], hl.Pipeline], *directives: Directive) -> str:

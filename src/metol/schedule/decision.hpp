@@ -62,6 +62,7 @@ enum class Pruned : uint8_t {
     RecomputesTooMuch,       // a value computed more than ten times (Adams et al. 2019, §3.2)
     NothingToSlide,          // no overlap between iterations, or more than one dimension moves
     SlidesOverManyLoops,     // the loops between storage and computation are not single-dimensional (§3.2)
+    WarmsUpOutside,          // a window's first filling would read an input beyond what is needed of it
     SplitsSlidingLoop,       // a window already slides over the loop to be split
     StorageOutsideParallel,  // a parallel loop between storage and computation is a race
     DegenerateSplit,         // leaves an outer or inner loop of one iteration: another candidate is the same

@@ -152,6 +152,8 @@ const char* pruned_name(Pruned reason) {
             return "nothing_to_slide";
         case Pruned::SlidesOverManyLoops:
             return "slides_over_many_loops";
+        case Pruned::WarmsUpOutside:
+            return "warms_up_outside";
         case Pruned::SplitsSlidingLoop:
             return "splits_sliding_loop";
         case Pruned::StorageOutsideParallel:

@@ -9,6 +9,7 @@
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/sliding.hpp"
 #include "targets/cpu/stage_tiling.hpp"
 #include "targets/cpu/storage.hpp"
 
@@ -60,42 +61,6 @@ Pruned split_level(const PipelineIndex& index, Pool& pool, const Decision& decis
     return Pruned::None;
 }
 
-// Finds the dimension along which the region moves from one iteration of the compute site to the next.
-Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule& schedule) {
-    const std::vector<Site> sites = common_sites(index, nest, schedule.func);
-    const auto own = std::find(sites.begin(), sites.end(), schedule.compute);
-    const Trips& trips = level_of(index, nest, schedule.compute);
-    if (is_parallel_level(index, nest, schedule.compute)) {
-        return Pruned::StorageOutsideParallel;
-    }
-    // Inside a Func that slides itself, a window would start anew at each of its productions.
-    const bool is_host_sliding = nest[index.stage(schedule.compute.stage).func].slide_dim >= 0;
-    if (own == sites.end() || loops_that_turn(trips) != 1 || is_host_sliding) {
-        return Pruned::SlidesOverManyLoops;
-    }
-    schedule.store = own == sites.begin() ? Site{} : *(own - 1);
-    Regions regions(index, nest);
-    const Box whole = regions.required(schedule.func, schedule.store);
-    const Box part = regions.required(schedule.func, schedule.compute);
-    const int64_t turns = *std::max_element(trips.begin(), trips.end());
-    for (int d = 0; d < whole.dimensions; d++) {
-        const int64_t moved = whole[d].extent() - part[d].extent();
-        if (moved <= 0) {
-            continue;
-        }
-        if (schedule.slide_dim >= 0) {
-            return Pruned::NothingToSlide;
-        }
-        schedule.slide_dim = static_cast<int8_t>(d);
-        const int64_t step = divide_up(moved, turns - 1);
-        if (step >= part[d].extent()) {
-            return Pruned::NothingToSlide;
-        }
-        // The first turn computes all that it needs, the others what is new; this is their mean.
-        schedule.slide_step = std::max(step, (whole[d].extent() + turns / 2) / turns);
-    }
-    return schedule.slide_dim >= 0 ? Pruned::None : Pruned::NothingToSlide;
-}
 Pruned check_recompute(const PipelineIndex& index, const LoopNest& child, Regions& regions, int func) {
     const int stage_id = index.func(func).stages.front();
     if (index.stage(stage_id).is_identity) {
@@ -204,7 +169,10 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
         if (const Pruned reason = check_inline(index, child, decision.func, kMaxRecompute); reason != Pruned::None) {
             return reason;
         }
-        const Pruned reason = limit_code(machine, index, pool, child, decision.func);
+        Pruned reason = limit_code(machine, index, pool, child, decision.func);
+        if (reason == Pruned::None && warms_up_outside_inputs(index, child)) {
+            reason = Pruned::WarmsUpOutside;
+        }
         return index.must_inline[static_cast<size_t>(decision.func)] ? Pruned::None : reason;
     }
     schedule.placement = Placement::Root;
@@ -229,6 +197,9 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     slot = pool.intern(schedule);
     if (schedule.placement == Placement::At && is_nest_too_deep(index, child, decision.func)) {
         return Pruned::NestTooDeep;
+    }
+    if (schedule.placement == Placement::At && warms_up_outside_inputs(index, child)) {
+        return Pruned::WarmsUpOutside;
     }
     Regions regions(index, child);
     if (const Pruned reason = check_recompute(index, child, regions, decision.func); reason != Pruned::None) {

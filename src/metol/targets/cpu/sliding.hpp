@@ -1,0 +1,20 @@
+// Windows that slide: what of a Func is computed in one turn of a loop stays for the next (Adams et al. 2019, §3.1).
+#pragma once
+
+#include "schedule/decision.hpp"
+#include "schedule/regions.hpp"
+
+namespace metol::cpu {
+
+// Finds the dimension along which the region moves from one iteration of the compute site to the next; sets where the
+// Func is stored, along which dimension it slides, and by how much.
+Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule& schedule);
+
+// Does filling any window for the first time read an input beyond what is needed of it?
+//
+// Halide fills a window by turns of the loop before its first, which bring whole steps. It guards what is too much of
+// that where one window slides over a loop, or each is filled from the next; where two are read by the same, it
+// computes all of it, and of what is computed along with it.
+bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest);
+
+}  // namespace metol::cpu

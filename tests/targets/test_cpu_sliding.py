@@ -1,0 +1,76 @@
+"""Windows that slide over one loop: none is filled by reading an input before what is needed of it."""
+
+from collections.abc import Callable, Iterator
+
+import halide as hl
+import pytest
+from small_pipelines import (
+    X,
+    Y,
+    boundary,
+    chain,
+    finish,
+    half_boundary,
+    image,
+    make_gate,
+    make_space,
+    schedule_of,
+)
+
+from metol import _core
+from metol.pipeline import extract
+
+ROLLOUTS = 300
+# Of one pipeline, lowered by Halide.
+MOST_LOWERED = 25
+# Enough for windows that slide within a task over tiles of several rows.
+WIDE, HIGH = 320, 200
+
+
+def forked(*, is_clamped: bool) -> hl.Pipeline:
+    """Two windows of the same rows, both read by the output."""
+    source: hl.Func | hl.ImageParam = image(WIDE, HIGH + 2)
+    if is_clamped:
+        source = hl.BoundaryConditions.repeat_edge(source)
+    one, other, output = hl.Func("one"), hl.Func("other"), hl.Func("output")
+    one[X, Y] = 3 * source[X, Y] + Y
+    other[X, Y] = 5 * source[X, Y] - X
+    output[X, Y] = one[X, Y] + one[X, Y + 2] - other[X, Y] * other[X, Y + 2]
+    return finish(output, sizes=(WIDE, HIGH))
+
+
+def open_fork() -> hl.Pipeline:
+    return forked(is_clamped=False)
+
+
+def clamped_fork() -> hl.Pipeline:
+    return forked(is_clamped=True)
+
+
+def sliding_leaves(space: _core.Space) -> Iterator[tuple[int, _core.States]]:
+    """Loop nests with windows, and how many they have."""
+    leaves = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    for i in range(len(leaves)):
+        leaf = leaves.take([i])
+        windows = sum(schedule.slide_dim >= 0 for schedule in leaf.describe())
+        if windows:
+            yield windows, leaf
+
+
+@pytest.mark.parametrize("build", [chain, boundary, half_boundary, open_fork, clamped_fork])
+def test_halide_reads_no_input_too_early(build: Callable[[], hl.Pipeline]) -> None:
+    dag = extract(build())
+    gate = make_gate(build)
+    leaves = [leaf for windows, leaf in sliding_leaves(make_space(dag)) if windows > 1]
+    assert leaves
+    for leaf in leaves[:MOST_LOWERED]:
+        assert "needs -" not in gate.refusal(schedule_of(build, dag, leaf))
+
+
+@pytest.mark.parametrize(("build", "is_pruned"), [(chain, False), (open_fork, True), (clamped_fork, False)])
+def test_windows_that_halide_does_not_guard_are_pruned_over_an_input_that_ends(
+    build: Callable[[], hl.Pipeline], is_pruned: bool
+) -> None:
+    space = make_space(extract(build()))
+    assert any(windows > 1 for windows, _ in sliding_leaves(space))
+    assert (space.pruned_counts()["warms_up_outside"] > 0) == is_pruned
