@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import metol
 
-import metol.doctor
+from metol import doctor
 from metol.doctor import Check, Outcome, examine
 
 
@@ -21,11 +21,11 @@ def named(name: str, *, halide_threads: str | None = None) -> Check:
 
 def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Leave out all other checks."""
-    monkeypatch.setattr(metol.doctor, "_CHECKS", tuple(c for c in metol.doctor._CHECKS if c[0] in names))
+    monkeypatch.setattr(doctor, "_CHECKS", tuple(c for c in doctor._CHECKS if c[0] in names))
 
 
 def fail_with(text: str) -> Callable[[str], object]:
-    return lambda _: metol.doctor._Run(False, text)
+    return lambda _: doctor._Run(False, text)
 
 
 def test_command_prints_json_and_is_content_where_tests_run() -> None:
@@ -66,7 +66,7 @@ def test_nothing_more_is_checked_without_halide(monkeypatch: pytest.MonkeyPatch)
 
 def test_core_for_another_halide_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, "Metol's core")
-    monkeypatch.setattr(metol.doctor, "_requirements", lambda: ["halide==20.0.0", "numpy>=1.24"])
+    monkeypatch.setattr(doctor, "_requirements", lambda: ["halide==20.0.0", "numpy>=1.24"])
     found = named("Metol's core")
     assert found.outcome is Outcome.FAIL
     assert "built for halide==20.0.0" in found.found
@@ -78,7 +78,7 @@ def test_core_for_another_halide_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_a_child_cannot_do_is_told(name: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, name)
-    monkeypatch.setattr(metol.doctor, "_run_child", fail_with("killed by signal 11"))
+    monkeypatch.setattr(doctor, "_run_child", fail_with("killed by signal 11"))
     found = named(name)
     assert (found.outcome, found.found) == (outcome, "killed by signal 11")
     assert found.advice
@@ -114,7 +114,7 @@ def test_missing_calibration_is_a_warning_and_tells_of_others(monkeypatch: pytes
 
 
 def test_child_that_dies_or_fails_says_how() -> None:
-    assert metol.doctor._run_child("print('well')") == metol.doctor._Run(True, "well")
-    assert metol.doctor._run_child("raise SystemExit('no luck')") == metol.doctor._Run(False, "no luck")
-    killed = metol.doctor._run_child("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-    assert killed == metol.doctor._Run(False, "killed by signal 11")
+    assert doctor._run_child("print('well')") == doctor._Run(True, "well")
+    assert doctor._run_child("raise SystemExit('no luck')") == doctor._Run(False, "no luck")
+    killed = doctor._run_child("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    assert killed == doctor._Run(False, "killed by signal 11")

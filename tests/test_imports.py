@@ -1,6 +1,7 @@
 """Who imports whom: between rooms in Python, between folders in C++, and what `import metol` brings along."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -81,12 +82,20 @@ def test_autoschedule_is_the_function_whatever_is_named_first(first: str) -> Non
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_public_names_are_found_where_they_live() -> None:
-    import metol
-
-    assert all(hasattr(metol, name) for name in metol.__all__)
+@pytest.mark.parametrize("package", ["metol", "metol.lower", "metol.measure"])
+def test_public_names_are_found_where_they_live(package: str) -> None:
+    module = importlib.import_module(package)
+    assert sorted(module.__all__) == sorted(module._HOMES)
+    assert all(hasattr(module, name) for name in module.__all__)
     with pytest.raises(AttributeError, match="nothing"):
-        _ = metol.nothing
+        _ = module.nothing
+
+
+def test_child_that_judges_schedules_starts_without_what_it_does_not_need() -> None:
+    unneeded = {"numpy", "metol.targets", "metol.measure.runner", "metol.lower.cpu_directives"}
+    code = f"import sys, metol.measure.child; sys.exit(sorted({unneeded!r} & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("module", ["bench_command", "every_size", "option_gains", "tails_cost", "variants"])

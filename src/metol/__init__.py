@@ -4,8 +4,9 @@
 Names are imported when first used, so that `import metol` is quick.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from metol.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from metol.autoschedule import Result, autoschedule
@@ -28,12 +29,4 @@ _HOMES = {
     "load": "metol.lower",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, and with it all others of its module."""
-    if name not in _HOMES:
-        raise AttributeError(f"module `metol` has no attribute `{name}`")
-    home = import_module(_HOMES[name])
-    # All at once: importing `metol.autoschedule` has put the module where the function of that name belongs.
-    globals().update({other: getattr(home, other) for other in _HOMES if _HOMES[other] == _HOMES[name]})
-    return globals()[name]
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -324,6 +324,9 @@ void bind_pipeline(py::module_& m) {
         py::arg("pipeline"), "Where the schedule of each Func puts it, and the Funcs whose loops it names.");
     bind_lowered(m);
     m.def(
+        "constant_value", [](const py::object& expr) { return metol::constant_value(expr.ptr()); }, py::arg("expr"),
+        "The number that an hl.Expr holds, None where it is not a constant.");
+    m.def(
         "func_names", [](const py::object& pipeline) { return metol::func_names(pipeline.ptr()); }, py::arg("pipeline"),
         "Names of the Funcs in the order of Pipeline.get_func.");
     m.def("op_classes", [] {

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from metol.errors import MissingEstimateError
-from metol.measure.cases import AWKWARD, ESTIMATED, app_cases, pipeline_case
+from metol.measure.case_names import AWKWARD, ESTIMATED
+from metol.measure.cases import app_cases, pipeline_case
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.scheduler import schedule_at_root
 from metol.measure.source import load_app

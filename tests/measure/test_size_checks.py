@@ -9,7 +9,7 @@ from small_pipelines import image
 
 from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs
 from metol.measure import CheckOutcome, OutputSizes, PipelineSource, RunOptions, SizeCheck, SizeChecker, sizes_to_check
-from metol.measure.cases import ESTIMATED
+from metol.measure.case_names import ESTIMATED
 from metol.measure.scheduler import Scheduler
 
 Planted = Callable[[str], PipelineSource]

@@ -10,7 +10,8 @@ import pytest
 from metol import _core
 from metol.measure import schedule_at_root
 from metol.measure.case import BufferShape
-from metol.measure.cases import ESTIMATED, pipeline_case
+from metol.measure.case_names import ESTIMATED
+from metol.measure.cases import pipeline_case
 from metol.measure.compiled import CompiledPipeline
 from metol.pipeline import PipelineDag, extract
 from metol.pipeline.random_programs import STAGE_KINDS, RandomProgram, random_program

@@ -3,17 +3,22 @@
 Enters: `Directive`s, which name Funcs and loops of a pipeline by position. Leaves: a `Schedule` and its four outputs.
 """
 
-from metol.errors import RefusedDirectiveError
-from metol.lower.cpu_directives import cpu_directives
-from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
-from metol.lower.func_ref import FuncRef, describe_funcs
-from metol.lower.gpu_directives import gpu_directives
-from metol.lower.lowering_options import LoweringOptions
-from metol.lower.rewrites import rewritten_directives
-from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
-from metol.lower.schedule import Schedule, load
-from metol.lower.schedule_data import Estimate, Kept
-from metol.lower.target_directives import target_directives
+from typing import TYPE_CHECKING
+
+from metol.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from metol.errors import RefusedDirectiveError
+    from metol.lower.cpu_directives import cpu_directives
+    from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+    from metol.lower.func_ref import FuncRef, describe_funcs
+    from metol.lower.gpu_directives import gpu_directives
+    from metol.lower.lowering_options import LoweringOptions
+    from metol.lower.rewrites import rewritten_directives
+    from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
+    from metol.lower.schedule import Schedule, load
+    from metol.lower.schedule_data import Estimate, Kept
+    from metol.lower.target_directives import target_directives
 
 __all__ = [
     "Argument",
@@ -40,3 +45,31 @@ __all__ = [
     "safe_directives",
     "target_directives",
 ]
+
+_HOMES = {
+    "Argument": "metol.lower.directive",
+    "Call": "metol.lower.directive",
+    "Directive": "metol.lower.directive",
+    "Estimate": "metol.lower.schedule_data",
+    "FuncRef": "metol.lower.func_ref",
+    "Kept": "metol.lower.schedule_data",
+    "Loop": "metol.lower.directive",
+    "LoweringOptions": "metol.lower.lowering_options",
+    "RVar": "metol.lower.directive",
+    "RefusedDirectiveError": "metol.errors",
+    "Schedule": "metol.lower.schedule",
+    "Site": "metol.lower.directive",
+    "Tail": "metol.lower.directive",
+    "Var": "metol.lower.directive",
+    "cpu_directives": "metol.lower.cpu_directives",
+    "describe_funcs": "metol.lower.func_ref",
+    "gpu_directives": "metol.lower.gpu_directives",
+    "load": "metol.lower.schedule",
+    "plain_directives": "metol.lower.safe_schedule",
+    "rewritten_directives": "metol.lower.rewrites",
+    "root_directives": "metol.lower.safe_schedule",
+    "safe_directives": "metol.lower.safe_schedule",
+    "target_directives": "metol.lower.target_directives",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -4,16 +4,21 @@ In: where a pipeline comes from (`PipelineSource`) and what schedules it (`Sched
 crash, a hang or a wrong result is a row of the table, never an exception.
 """
 
-from metol.measure.acceptance import Acceptance
-from metol.measure.gate import BufferSizes
-from metol.measure.measurement import Measurement, Status
-from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
-from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
-from metol.measure.search_trial import SearchMeasurement, measure_search
-from metol.measure.size_checks import CheckOutcome, OutputSizes, SizeCheck, SizeChecker, sizes_to_check
-from metol.measure.source import PipelineSource, SourceKind
-from metol.measure.timing import TimingPlan
-from metol.measure.trial import RunOptions
+from typing import TYPE_CHECKING
+
+from metol.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from metol.measure.acceptance import Acceptance
+    from metol.measure.gate import BufferSizes
+    from metol.measure.measurement import Measurement, Status
+    from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
+    from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
+    from metol.measure.search_trial import SearchMeasurement, measure_search
+    from metol.measure.size_checks import CheckOutcome, OutputSizes, SizeCheck, SizeChecker, sizes_to_check
+    from metol.measure.source import PipelineSource, SourceKind
+    from metol.measure.timing import TimingPlan
+    from metol.measure.trial import RunOptions
 
 __all__ = [
     "PEERS",
@@ -39,3 +44,30 @@ __all__ = [
     "sizes_to_check",
     "verify_schedule",
 ]
+
+_HOMES = {
+    "Acceptance": "metol.measure.acceptance",
+    "BufferSizes": "metol.measure.gate",
+    "CheckOutcome": "metol.measure.size_checks",
+    "LocalRunner": "metol.measure.runner",
+    "Measurement": "metol.measure.measurement",
+    "OutputSizes": "metol.measure.size_checks",
+    "PEERS": "metol.measure.scheduler",
+    "PipelineSource": "metol.measure.source",
+    "Progress": "metol.measure.runner",
+    "RunOptions": "metol.measure.trial",
+    "Runner": "metol.measure.runner",
+    "Scheduler": "metol.measure.scheduler",
+    "SearchMeasurement": "metol.measure.search_trial",
+    "SizeCheck": "metol.measure.size_checks",
+    "SizeChecker": "metol.measure.size_checks",
+    "SourceKind": "metol.measure.source",
+    "Status": "metol.measure.measurement",
+    "TimingPlan": "metol.measure.timing",
+    "measure_search": "metol.measure.search_trial",
+    "schedule_at_root": "metol.measure.scheduler",
+    "sizes_to_check": "metol.measure.size_checks",
+    "verify_schedule": "metol.measure.runner",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

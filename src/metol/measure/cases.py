@@ -12,14 +12,12 @@ import numpy as np
 
 from metol.errors import MissingEstimateError
 from metol.measure.case import Array, BufferShape, Case, Input
+from metol.measure.case_names import AWKWARD, ESTIMATED, SMALL_EXTENT
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.halide_values import Number, constant
 from metol.measure.tolerance import Tolerance
 
 __all__ = [
-    "AWKWARD",
-    "ESTIMATED",
-    "SMALL_EXTENT",
     "app_case",
     "app_cases",
     "app_tolerance",
@@ -27,12 +25,6 @@ __all__ = [
     "output_shapes",
     "pipeline_case",
 ]
-
-ESTIMATED = "estimated size"
-AWKWARD = "awkward size"
-
-SMALL_EXTENT = 4
-"""Extents up to this are channels, taps and the like, on whose number the algorithm may depend."""
 
 # Random 32- and 64-bit integers stay below this: such inputs are mostly indices, counts and parameters.
 _WIDE_INTEGER_LIMIT = 256

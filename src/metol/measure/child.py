@@ -123,7 +123,8 @@ class Session:
         """Make, run and save the cases; only an application promises that its pipeline works at the awkward size."""
         import halide as hl
 
-        from metol.measure.cases import AWKWARD, ESTIMATED, app_cases
+        from metol.measure.case_names import AWKWARD, ESTIMATED
+        from metol.measure.cases import app_cases
 
         assert self._source is not None
         if self._source.kind is SourceKind.APP:

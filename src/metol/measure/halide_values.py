@@ -1,32 +1,20 @@
-"""Reading Halide's types and constant Exprs as Python values, and writing them back.
-
-Halide's Python bindings offer no accessor for the number that an Expr holds: integers are read from how it prints,
-floats (of which six digits are printed) are evaluated.
-"""
+"""Reading Halide's types and constant Exprs as Python values, and writing them back."""
 
 import re
 from typing import Any
+
+from metol.pipeline import constant_value
 
 __all__ = ["Number", "constant", "expr", "halide_type"]
 
 Number = int | float
 
-_INTEGER = re.compile(r": (?:\(u?int\d+\))?(-?\d+)>$")
-_FLOAT = re.compile(r": (?:\(float\d+\))?-?[\d.]+(?:e[-+]\d+)?[fh]?>$")
 _TYPE = re.compile(r"(bool|int|uint|float|bfloat)(\d*)$")
 
 
 def constant(value: Any) -> Number | None:
     """Return the number that an Expr is, or None where it is undefined or symbolic."""
-    import halide as hl
-
-    if not value.defined():
-        return None
-    text = str(value)
-    if value.type().is_float():
-        return float(hl.evaluate(value)) if _FLOAT.search(text) else None
-    match = _INTEGER.search(text)
-    return int(match.group(1)) if match else None
+    return constant_value(value)
 
 
 def expr(value: Number, type_name: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from metol.lower import Schedule
 from metol.measure import messages as m
-from metol.measure.cases import ESTIMATED, SMALL_EXTENT, output_shapes
+from metol.measure.case_names import ESTIMATED, SMALL_EXTENT
 from metol.measure.gate import split_factors
 from metol.measure.halide_values import halide_type
 from metol.measure.scheduler import Scheduler
@@ -85,6 +85,8 @@ def sizes_to_check(pipeline: Any, schedule: Schedule, target: Any) -> tuple[Outp
     dimension; around a tile, one less and one more than what the output's own loops are split by, for each level of
     splits. Dimensions that are estimated as channels keep their extent.
     """
+    from metol.measure.cases import output_shapes  # with NumPy, which not every process needs that comes by here
+
     shapes = output_shapes(pipeline)
     funcs = {func.output: func.index for func in schedule.funcs if func.output >= 0}
     buffers = [place for place, func in enumerate(pipeline.outputs()) for _ in func.output_buffers()]

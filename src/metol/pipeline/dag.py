@@ -19,6 +19,7 @@ __all__ = [
     "PipelineDag",
     "Rfactor",
     "Staging",
+    "constant_value",
     "copy_pipeline",
     "extract",
     "func_names",
@@ -103,6 +104,14 @@ def copy_pipeline(pipeline: object) -> hl.Pipeline:
     copy = hl.Pipeline()
     _core.copy_pipeline(pipeline, copy)
     return copy
+
+
+def constant_value(expr: object) -> int | float | None:
+    """Return the number that an hl.Expr holds; None where it is undefined, symbolic, or no hl.Expr.
+
+    Halide's Python bindings print six digits of it, or compile it.
+    """
+    return _core.constant_value(expr)
 
 
 def func_names(pipeline: object) -> tuple[str, ...]:

@@ -6,9 +6,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <stdexcept>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "dag.hpp"
@@ -86,5 +88,8 @@ std::vector<ScheduledAt> placements(PyObject* pipeline);
 
 // Names of the Funcs in the order of Halide's `Pipeline::get_func`.
 std::vector<std::string> func_names(PyObject* pipeline);
+
+// The number that a Halide Expr in a Python object holds; nothing where it is not a constant, or there is none.
+std::optional<std::variant<int64_t, uint64_t, double>> constant_value(PyObject* expr);
 
 }  // namespace metol

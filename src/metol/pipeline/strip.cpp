@@ -40,6 +40,24 @@ Halide::Pipeline to_pipeline(PyObject* object) {
         std::string("Expected an hl.Pipeline or an hl.Func, got an object of type ") + Py_TYPE(object)->tp_name + ".");
 }
 
+std::optional<std::variant<int64_t, uint64_t, double>> constant_value(PyObject* object) {
+    const auto* expr = as_halide<Halide::Expr>(object);
+    if (expr == nullptr || !expr->defined()) {
+        return std::nullopt;
+    }
+    const Expr simple = hi::simplify(*expr);
+    if (const auto value = hi::as_const_int(simple)) {
+        return *value;
+    }
+    if (const auto value = hi::as_const_uint(simple)) {
+        return *value;
+    }
+    if (const auto value = hi::as_const_float(simple)) {
+        return *value;
+    }
+    return std::nullopt;
+}
+
 std::vector<hi::Function> outputs_of(const Halide::Pipeline& pipeline) {
     std::vector<hi::Function> outputs;
     for (const Halide::Func& func : pipeline.outputs()) {

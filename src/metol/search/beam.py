@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from metol import _core
 from metol.errors import SearchError
-from metol.search.strategy import Budget, SearchResult, runners_up
+from metol.search.strategy import Budget, SearchResult, run_starts, runners_up
 
 __all__ = ["BeamSearch"]
 
@@ -31,14 +31,14 @@ class _Trace:
     beams: list[_core.States] = field(default_factory=list)
     parents: list[npt.NDArray[np.intp]] = field(default_factory=list)  # [beam] index into the beam before
 
-    def ancestors(self, space: _core.Space, indices: list[int], depth: int) -> set[int]:
-        """Hash, at `depth`, every state on the way to these states of the last beam."""
+    def ancestors(self, space: _core.Space, indices: list[int], depth: int) -> Hashes:
+        """Hash, at `depth`, every state on the way to these states of the last beam, and sort the hashes."""
         hashes: set[int] = set()
         current = sorted(set(indices))
         for beam, parents in zip(reversed(self.beams), reversed(self.parents), strict=True):
             hashes.update(space.structural_hash(beam.take(current), depth).tolist())
             current = sorted({int(parents[i]) for i in current})
-        return hashes
+        return np.array(sorted(hashes), dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class BeamSearch:
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
         rng = np.random.default_rng(self.seed)
-        permitted: set[int] | None = None
+        permitted: Hashes | None = None
         best: SearchResult | None = None
         finalists: list[tuple[float, _core.States]] = []
         candidates = 0
@@ -142,8 +142,8 @@ class _Pass:
     """Duplicates are told at one more than this depth, and permitted states at one less."""
     width: int
     """States kept."""
-    permitted: set[int] | None
-    """Hashes, at `depth` - 1, of the states that are considered; None for all."""
+    permitted: Hashes | None
+    """Hashes, at `depth` - 1, of the states that are considered, sorted; None for all."""
     rng: np.random.Generator
     """Where the dropout comes from."""
 
@@ -154,7 +154,8 @@ def _admitted(space: _core.Space, children: _core.States, this: _Pass) -> npt.ND
     if this.permitted is None:
         return everything
     hashes = space.structural_hash(children, this.depth - 1)
-    admitted = np.isin(hashes, np.fromiter(this.permitted, dtype=np.uint64, count=len(this.permitted)))
+    place = np.searchsorted(this.permitted, hashes)
+    admitted = this.permitted[np.minimum(place, len(this.permitted) - 1)] == hashes
     return admitted if admitted.any() else everything
 
 
@@ -164,9 +165,7 @@ def _penalized_order(
     """Reorder states, best first, after each pays for the better ones that share its hash."""
     by_hash = np.argsort(hashes[order], kind="stable")
     grouped = hashes[order][by_hash]
-    is_first = np.ones(len(order), dtype=np.bool_)
-    is_first[1:] = grouped[1:] != grouped[:-1]
     positions = np.arange(len(order))
     better = np.empty(len(order))
-    better[by_hash] = positions - np.maximum.accumulate(np.where(is_first, positions, 0))
+    better[by_hash] = positions - np.maximum.accumulate(np.where(run_starts(grouped), positions, 0))
     return order[np.argsort(costs[order] * (1 + penalty * better), kind="stable")]

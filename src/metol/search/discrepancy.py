@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from metol import _core
 from metol.errors import SearchError
-from metol.search.strategy import Budget, SearchResult, Strategy
+from metol.search.strategy import Budget, SearchResult, Strategy, run_starts
 
 __all__ = ["Discrepancies"]
 
@@ -89,9 +89,8 @@ def complete_greedily(space: _core.Space, model: _core.CostModel, states: _core.
         children, parents = space.expand(states)
         costs = space.cost(children, model)
         candidates += len(children)
-        order = np.lexsort((np.arange(len(costs)), costs, parents))
-        _, first = np.unique(parents[order], return_index=True)
-        states = children.take([int(i) for i in order[first]])
+        order = np.lexsort((costs, parents))
+        states = children.take([int(i) for i in order[run_starts(parents[order])]])
     return states, candidates
 
 
@@ -99,6 +98,7 @@ def _first_of_each_bucket(
     costs: npt.NDArray[np.float64], buckets: npt.NDArray[np.uint64], except_bucket: int
 ) -> list[int]:
     """Return the cheapest child of every other bucket, the cheapest first."""
-    order = np.argsort(costs, kind="stable")
-    _, first = np.unique(buckets[order], return_index=True)
-    return [int(order[i]) for i in np.sort(first) if int(buckets[order[i]]) != except_bucket]
+    by_bucket = np.lexsort((costs, buckets))
+    first = by_bucket[run_starts(buckets[by_bucket])]
+    others = first[buckets[first] != np.uint64(except_bucket)]
+    return [int(i) for i in others[np.lexsort((others, costs[others]))]]

@@ -6,11 +6,14 @@ A strategy is never interrupted: it asks the budget between batches, and always 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from metol import _core
 
-__all__ = ["Budget", "SearchResult", "Strategy", "runners_up"]
+__all__ = ["Budget", "SearchResult", "Strategy", "run_starts", "runners_up"]
 
 # Loop nests that a result names besides the best.
 _ALTERNATIVES = 4
@@ -69,6 +72,16 @@ def runners_up(space: _core.Space, found: Sequence[tuple[float, _core.States]]) 
     for _, state in sorted(found, key=lambda pair: pair[0]):
         distinct.setdefault(int(space.identity_hash(state)[0]), state)
     return tuple(distinct.values())[1 : 1 + _ALTERNATIVES]
+
+
+def run_starts(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return where equal neighbours begin: True at each element that differs from the one before, and at the first.
+
+    `np.unique` and `np.isin` do as much, at the price of importing `np.ma`, which takes longer than a short search.
+    """
+    is_start = np.ones(len(ordered), dtype=np.bool_)
+    is_start[1:] = ordered[1:] != ordered[:-1]
+    return is_start
 
 
 class Strategy(Protocol):

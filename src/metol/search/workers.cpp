@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -9,6 +10,27 @@
 #include <vector>
 
 namespace metol {
+
+namespace {
+
+// The loops of a search follow each other within this time, or not for long; sleeping and waking take as long as many
+// of them.
+constexpr std::chrono::microseconds kSpin{100};
+
+// Looks again and again for a short while; false where the condition did not come true.
+template <typename Condition>
+bool spin_until(const Condition& condition) {
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() >= end) {
+            return false;
+        }
+        std::this_thread::yield();  // to whoever has something to do
+    }
+    return true;
+}
+
+}  // namespace
 
 struct Workers::Team {
     std::mutex run_mutex;  // one loop at a time
@@ -20,9 +42,9 @@ struct Workers::Team {
     size_t count = 0;
     size_t chunk = 1;
     std::atomic<size_t> next{0};
-    size_t generation = 0;
-    size_t busy = 0;
-    bool is_stopping = false;
+    std::atomic<size_t> generation{0};
+    std::atomic<size_t> busy{0};
+    std::atomic<bool> is_stopping{false};
     std::exception_ptr failure;
 
     void work() {
@@ -40,18 +62,19 @@ struct Workers::Team {
 
     void serve() {
         size_t seen = 0;
-        for (;;) {
-            {
+        const auto is_wanted = [&] { return is_stopping || generation != seen; };
+        while (!is_stopping) {
+            if (!spin_until(is_wanted)) {
                 std::unique_lock lock(mutex);
-                wake.wait(lock, [&] { return is_stopping || generation != seen; });
-                if (is_stopping) {
-                    return;
-                }
-                seen = generation;
+                wake.wait(lock, is_wanted);
             }
+            if (generation == seen) {
+                return;
+            }
+            seen = generation;
             work();
-            const std::lock_guard lock(mutex);
             if (--busy == 0) {
+                const std::lock_guard lock(mutex);
                 done.notify_one();
             }
         }
@@ -95,8 +118,11 @@ void Workers::run(size_t count, const std::function<void(size_t)>& body) {
     }
     team_->wake.notify_all();
     team_->work();
-    std::unique_lock lock(team_->mutex);
-    team_->done.wait(lock, [&] { return team_->busy == 0; });
+    const auto is_done = [&] { return team_->busy == 0; };
+    if (!spin_until(is_done)) {
+        std::unique_lock lock(team_->mutex);
+        team_->done.wait(lock, is_done);
+    }
     if (team_->failure) {
         std::rethrow_exception(team_->failure);
     }
