@@ -303,6 +303,9 @@ class FuncSchedule:
     @property
     def storage(self) -> Storage: ...
     @property
+    def row_alignment(self) -> int:
+        """Elements that rows are padded to a multiple of; 1 for rows as they are, 0 where that was not decided."""
+    @property
     def stages(self) -> list[StageNest]: ...
 
 # The search: a machine and options enter, batches of states leave.
@@ -371,6 +374,7 @@ class SpaceOptions:
     allow_storage: bool
     allow_nested_parallel: bool
     allow_fuse: bool
+    allow_align_storage: bool
     sample_depth: int
     sample_seed: int
     def freeze(self, func: int, decisions: Sequence[Sequence[int]]) -> None: ...

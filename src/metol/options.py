@@ -60,6 +60,8 @@ class SearchOptions:
     """Whether loops below root may be parallel."""
     fuse: bool = False
     """Whether Stages that read the same may share their outer loops (Halide's `compute_with`)."""
+    align_storage: bool = False
+    """Whether rows of what is computed may be padded to whole vectors, so that none crosses a cache line."""
     fixed_sizes: bool = False
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
@@ -88,6 +90,7 @@ class SearchOptions:
         space.allow_storage = self.storage
         space.allow_nested_parallel = self.nested_parallel
         space.allow_fuse = self.fuse
+        space.allow_align_storage = self.align_storage
         return space
 
     @property

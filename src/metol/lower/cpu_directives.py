@@ -93,6 +93,8 @@ def _placement(
     if schedule.innermost_dim > 0:
         order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
         calls.append((Call.REORDER_STORAGE, tuple(Var(func.args[d]) for d in order)))
+    if schedule.row_alignment > 1:
+        calls.append((Call.ALIGN_STORAGE, (Var(func.args[schedule.innermost_dim]), schedule.row_alignment)))
     return tuple(Directive(schedule.func, 0, call, args) for call, args in calls)
 
 

@@ -3,7 +3,8 @@
 // The decisions of a Func come in a fixed order: its location, then for each of its Stages an inner tile, the places of
 // its reduction loops if it has any, and a parallel tile (Adams et al. 2019, §3.1, whose second choice is these
 // together). A Func that is inlined, or computed below root, has nothing left to choose in some of them: those have one
-// child, `Keep`. Then comes its storage. After all Funcs, Stages may share the outer loops of others.
+// child, `Keep`. Then comes its storage, and whether its rows are padded. After all Funcs, Stages may share the outer
+// loops of others.
 #pragma once
 
 #include <array>
@@ -28,6 +29,7 @@ enum class DecisionKind : uint8_t {
     Reduction,  // the reduction loops of an update: unrolled, inside the serial loops, outside them, or in blocks
     Storage,    // where the storage of a Func computed inside another lies
     Fuse,       // run a Stage in the outer loops of another: `level` of Stage trips[0]
+    Align,      // whether the rows of a Func are padded to whole vectors
 };
 
 struct Decision {
@@ -43,7 +45,7 @@ struct Decision {
     int8_t outside = 0;  // Reduction: how many reduction loops, from the outermost, run outside all serial pure loops
     int32_t block = 0;   // Reduction: tiles of the next reduction loop that run inside; 0 for all
     // At: inner trips; Inner: the tile in points; Parallel: tasks a loop; Reduction: points unrolled a reduction loop;
-    // Storage: trips[0] is a Storage
+    // Storage: trips[0] is a Storage; Align: rows are padded to a multiple of trips[0] elements
     std::array<int32_t, kMaxLoops> trips{};
     bool operator==(const Decision&) const = default;
 };

@@ -25,6 +25,9 @@ uint64_t hash_outline(const FuncSchedule& schedule) {
     if (schedule.slide_dim >= 0) {
         hash = combine(hash, static_cast<uint64_t>(schedule.slide_step));
     }
+    if (schedule.row_alignment > 0) {
+        hash = combine(hash, static_cast<uint64_t>(schedule.row_alignment));
+    }
     return combine(hash, (static_cast<uint64_t>(schedule.storage) << 32) |
                              (static_cast<uint64_t>(schedule.innermost_dim + 1) << 16) |
                              static_cast<uint64_t>(schedule.slide_dim + 1));
@@ -61,7 +64,7 @@ uint64_t hash_schedule(const FuncSchedule& schedule) {
 bool is_same(const FuncSchedule& a, const FuncSchedule& b) {
     return a.func == b.func && a.placement == b.placement && a.compute == b.compute && a.store == b.store &&
            a.slide_dim == b.slide_dim && a.slide_step == b.slide_step && a.innermost_dim == b.innermost_dim &&
-           a.storage == b.storage && a.stages == b.stages;
+           a.storage == b.storage && a.row_alignment == b.row_alignment && a.stages == b.stages;
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ metol::Decision decode(const std::vector<int>& numbers) {
                                   std::to_string(numbers[position]));
         }
     };
-    in_range(0, 0, static_cast<int>(metol::DecisionKind::Fuse));
+    in_range(0, 0, static_cast<int>(metol::DecisionKind::Align));
     in_range(1, 0, INT16_MAX);
     in_range(2, -1, INT16_MAX);
     in_range(3, -1, INT8_MAX);
@@ -126,6 +126,7 @@ void bind_loop_nest(py::module_& m) {
         .def_readonly("slide_dim", &metol::FuncSchedule::slide_dim)
         .def_readonly("innermost_dim", &metol::FuncSchedule::innermost_dim)
         .def_readonly("storage", &metol::FuncSchedule::storage)
+        .def_readonly("row_alignment", &metol::FuncSchedule::row_alignment)
         .def_readonly("stages", &metol::FuncSchedule::stages);
 }
 
@@ -142,6 +143,7 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_storage", &metol::SpaceOptions::allow_storage)
         .def_readwrite("allow_nested_parallel", &metol::SpaceOptions::allow_nested_parallel)
         .def_readwrite("allow_fuse", &metol::SpaceOptions::allow_fuse)
+        .def_readwrite("allow_align_storage", &metol::SpaceOptions::allow_align_storage)
         .def_readwrite("sample_depth", &metol::SpaceOptions::sample_depth)
         .def_readwrite("sample_seed", &metol::SpaceOptions::sample_seed)
         .def(

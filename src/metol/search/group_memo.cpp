@@ -8,7 +8,8 @@ namespace {
 
 // What a reader sees of a Func that is not inlined.
 uint64_t seen_from_outside(int func, const FuncSchedule& schedule) {
-    return mix((static_cast<uint64_t>(func) << 32) | (static_cast<uint64_t>(schedule.placement) << 8) |
+    return mix((static_cast<uint64_t>(func) << 32) | (static_cast<uint64_t>(schedule.row_alignment) << 16) |
+               (static_cast<uint64_t>(schedule.placement) << 8) |
                static_cast<uint64_t>(static_cast<uint8_t>(schedule.innermost_dim)));
 }
 

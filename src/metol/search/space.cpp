@@ -30,6 +30,8 @@ DecisionKind kind_of(DecisionStep::Kind step) {
             return DecisionKind::Storage;
         case DecisionStep::Kind::Fuse:
             return DecisionKind::Fuse;
+        case DecisionStep::Kind::Align:
+            return DecisionKind::Align;
     }
     return DecisionKind::Keep;
 }

@@ -9,6 +9,7 @@
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/rows.hpp"
 #include "targets/cpu/sliding.hpp"
 #include "targets/cpu/stage_tiling.hpp"
 #include "targets/cpu/storage.hpp"
@@ -338,6 +339,8 @@ Pruned apply(const CpuParameters& machine, const PipelineIndex& index, Pool& poo
             return apply_storage(index, pool, decision, child);
         case DecisionKind::Fuse:
             return apply_fuse(index, pool, decision, child);
+        case DecisionKind::Align:
+            return apply_align(machine, index, pool, decision, child);
     }
     return Pruned::InvalidDecision;
 }

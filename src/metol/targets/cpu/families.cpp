@@ -6,6 +6,7 @@
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/rows.hpp"
 #include "targets/cpu/stage_tiling.hpp"
 #include "targets/cpu/storage.hpp"
 
@@ -307,6 +308,9 @@ std::vector<DecisionStep> steps(const PipelineIndex& index, const SpaceOptions& 
         }
         if (!index.func(func).is_output && !index.func(func).is_extern) {
             all.push_back({DecisionStep::Kind::Storage, f, -1});
+            if (options.allow_align_storage) {
+                all.push_back({DecisionStep::Kind::Align, f, -1});
+            }
         }
     }
     for (int32_t func : index.order) {
@@ -349,6 +353,10 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
             break;
         case DecisionStep::Kind::Fuse:
             return fuse_families(index, nest, step);
+        case DecisionStep::Kind::Align: {
+            auto offered = align_families(machine, index, nest, step.func);
+            return offered.empty() ? std::vector<DecisionFamily>{keep(step)} : offered;
+        }
     }
     return {keep(step)};
 }
@@ -356,7 +364,8 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
     if (decision.kind == DecisionKind::Parallel) {
         return can_be_parallel(index, nest, nest[decision.func]);
     }
-    if (decision.kind == DecisionKind::Inner || decision.kind == DecisionKind::Reduction) {
+    if (decision.kind == DecisionKind::Inner || decision.kind == DecisionKind::Reduction ||
+        decision.kind == DecisionKind::Align) {
         return nest[decision.func].is_computed();
     }
     if (decision.kind == DecisionKind::Storage) {

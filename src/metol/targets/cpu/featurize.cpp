@@ -146,7 +146,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
                          is_root ? kClampedShareAtRoot : kClampedShareInside};
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
-        const TileLoads loads = loads_of_tile(index_, nest_, access, tile);
+        const TileLoads loads = loads_of_tile(index_, nest_, access, tile, row_period(access.producer));
         const bool is_free = is_in_registers(access.producer);
         total.dense += is_free ? 0 : loads.dense;
         total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
@@ -171,14 +171,16 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const bool is_scatter = width > 1 && !writes_densely(context);
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;
+    const double period = row_period(stage.func);
     for (const Access& access : stage.self_accesses) {
-        const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile);
+        const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile, period);
         total.dense += loads.dense / visits;
         total.scalar += loads.scalar / visits;
     }
     const bool is_stored = !is_scatter && !is_in_registers(stage.func);
+    const double crossing = width > 1 ? 1 + straddling_share(1, period, machine_.vector_bytes) : 1;
     out[k_vector_stores] =
-        static_cast<float>(is_stored ? registers * context.iterations_of_tile * vectors / visits : 0);
+        static_cast<float>(is_stored ? crossing * registers * context.iterations_of_tile * vectors / visits : 0);
     if (width > 1) {
         out[k_vector_loads_per_vector] = static_cast<float>(total.dense / vectors);
         out[k_scalar_loads_per_vector] = static_cast<float>(total.scalar / vectors);

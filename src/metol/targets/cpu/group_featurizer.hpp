@@ -9,6 +9,7 @@
 #include "targets/cpu/cpu_parameters.hpp"
 #include "targets/cpu/feature_table.hpp"
 #include "targets/cpu/loads.hpp"
+#include "targets/cpu/rows.hpp"
 
 namespace metol::cpu {
 
@@ -60,7 +61,9 @@ class GroupFeaturizer {
         return index_.func(func).is_input || nest_[func].placement != Placement::Unscheduled;
     }
 
-    Footprint footprint_of(int func, const Box& box) const;
+    Footprint footprint_of(int func, const Box& box);
+
+    double row_period(int func) { return cpu::row_period(machine_, index_, nest_, regions_, func); }
 
     // Storage of a computed Func; a window that slides is folded to what is alive at once.
     double storage_bytes(int func);

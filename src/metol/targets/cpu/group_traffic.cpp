@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/tilings.hpp"
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/group_featurizer.hpp"
 #include "targets/cpu/nest_queries.hpp"
@@ -38,8 +39,17 @@ double bytes_in_lines(const CpuParameters& machine, const Func& func, const Foot
 
 }  // namespace
 
-Footprint GroupFeaturizer::footprint_of(int func, const Box& box) const {
-    return footprint(machine_, index_.func(func), innermost_dim(func), box);
+Footprint GroupFeaturizer::footprint_of(int func, const Box& box) {
+    Footprint runs = footprint(machine_, index_.func(func), innermost_dim(func), box);
+    if (const int64_t alignment = nest_[func].row_alignment; alignment > 1 && !box.is_empty) {
+        // Between whole rows lies what they are padded with.
+        const int64_t row = stored_box(nest_, regions_, func)[innermost_dim(func)].extent();
+        if (box[innermost_dim(func)].extent() >= row) {
+            const auto padded = static_cast<double>(divide_up(row, alignment) * alignment);
+            runs.bytes = std::max(runs.bytes, runs.segments * padded * index_.func(func).bytes_per_point());
+        }
+    }
+    return runs;
 }
 
 double GroupFeaturizer::storage_bytes(int func) {

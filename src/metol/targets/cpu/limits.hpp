@@ -32,5 +32,7 @@ inline constexpr double kSingleTileFactor = 4;
 // (a chain of 32 stencils in one nest of five hosts was not compiled after three minutes).
 inline constexpr int kMaxHosts = 3;
 inline constexpr int kMaxFuncsInNest = 16;
+// What one Func may ask of the stack: a nest of 16 Funcs then stays within the least that threads get, a megabyte.
+inline constexpr double kMaxStackBytes = 64 * 1024;
 
 }  // namespace metol::cpu

@@ -39,8 +39,19 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innerm
 
 }  // namespace
 
+bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim) {
+    double stride = 0;
+    return classify(access, vector_loop, innermost_dim, stride) == VectorAccess::Dense;
+}
+
+double straddling_share(double taps, double row_period, int vector_bytes) {
+    // Of several taps all but one are unaligned, in all rows but those that start on a vector all of them; and straddle
+    // two lines as often as a vector is long.
+    return (1 - 1 / (std::max(1.0, taps) * row_period)) * vector_bytes / kLineBytes;
+}
+
 TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
-                        const TileShape& tile) {
+                        const TileShape& tile, double row_period) {
     TileLoads loads;
     const Func& producer = index.func(access.producer);
     const FuncSchedule& schedule = nest[access.producer];
@@ -82,10 +93,8 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
             break;
         case VectorAccess::Dense: {
             const double clamped = access.is_clamped ? tile.clamped_share : 0;
-            // Of several taps along the innermost dimension all but one are unaligned, and straddle two lines as often
-            // as a vector is long.
             const double taps = innermost_dim < 0 ? 1 : access.distinct[static_cast<size_t>(innermost_dim)];
-            const double straddling = (1 - 1 / std::max(1.0, taps)) * tile.vector_bytes / kLineBytes;
+            const double straddling = straddling_share(taps, row_period, tile.vector_bytes);
             loads.dense =
                 (1 - clamped) * distinct_loads * registers * (1 + straddling) * std::max(1.0, std::ceil(stride));
             loads.scalar = clamped * distinct_loads * tile.vector_width;

@@ -21,7 +21,14 @@ struct TileShape {
     double clamped_share;
 };
 
+// `row_period`: how many rows of the producer after one that starts on a native vector the next does.
 TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
-                        const TileShape& tile);
+                        const TileShape& tile, double row_period);
+
+// Do the lanes of a vector along this loop load neighbours, or few apart?
+bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim);
+
+// Share of vectors that cross from one cache line into the next, of those at `taps` places along rows.
+double straddling_share(double taps, double row_period, int vector_bytes);
 
 }  // namespace metol::cpu

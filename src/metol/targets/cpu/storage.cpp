@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/tilings.hpp"
+#include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
 
 namespace metol::cpu {
@@ -10,19 +12,6 @@ namespace {
 
 // Halide 21 takes from the stack, unasked, what has a constant size of at most this.
 constexpr double kUnaskedStackBytes = 16 * 1024;
-// What one Func may ask of the stack: a nest of 16 Funcs then stays within the least that threads get, a megabyte.
-constexpr double kMaxStackBytes = 64 * 1024;
-
-// Does the Stage read an input itself? Its splits are then guarded, as far as it is not an output's.
-bool reads_input(const PipelineIndex& index, const LoopNest& nest, int stage) {
-    return std::any_of(index.stage(stage).edges.begin(), index.stage(stage).edges.end(), [&](const Edge& edge) {
-        if (index.func(edge.producer).is_input) {
-            return true;
-        }
-        return nest[edge.producer].placement == Placement::Inline &&
-               reads_input(index, nest, index.func(edge.producer).stages.front());
-    });
-}
 
 // Does every iteration of the loops of a host ask for the same size? Not where the last one is cut short by a guard.
 bool has_guards(const PipelineIndex& index, const LoopNest& nest, int host_stage) {
@@ -56,10 +45,30 @@ bool can_hoist(const PipelineIndex& index, const LoopNest& nest, int func) {
 
 }  // namespace
 
+bool reads_input(const PipelineIndex& index, const LoopNest& nest, int stage) {
+    return std::any_of(index.stage(stage).edges.begin(), index.stage(stage).edges.end(), [&](const Edge& edge) {
+        if (index.func(edge.producer).is_input) {
+            return true;
+        }
+        return nest[edge.producer].placement == Placement::Inline &&
+               reads_input(index, nest, index.func(edge.producer).stages.front());
+    });
+}
+
+const Box& stored_box(const LoopNest& nest, Regions& regions, int func) {
+    const FuncSchedule& schedule = nest[func];
+    return regions.computed(func, schedule.slide_dim >= 0 ? schedule.compute : schedule.store);
+}
+
 double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
     const FuncSchedule& schedule = nest[func];
-    const Box& box = regions.computed(func, schedule.slide_dim >= 0 ? schedule.compute : schedule.store);
-    return static_cast<double>(box.points()) * index.func(func).bytes_per_point();
+    const Box& box = stored_box(nest, regions, func);
+    const double bytes = static_cast<double>(box.points()) * index.func(func).bytes_per_point();
+    if (schedule.row_alignment <= 1) {
+        return bytes;
+    }
+    const int64_t row = box[schedule.innermost_dim].extent();
+    return bytes / static_cast<double>(row) * divide_up(row, schedule.row_alignment) * schedule.row_alignment;
 }
 
 double allocation_count(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {

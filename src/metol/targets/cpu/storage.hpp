@@ -2,9 +2,9 @@
 //
 // Halide 21 puts what has a small constant size on the stack, and calls malloc for the rest once a realization. Two
 // directives change that: `store_in(Stack)`, a block of the stack or one kept from one realization to the next, and
-// `hoist_storage`, one allocation a task. Not offered, as they changed no measured time: `store_in(Register)`, the same
-// code as the stack where the size has a constant bound and an error where it has none, and `align_storage`. Folding is
-// left to Halide, which folds every window that slides; a factor of ours that is too small fails at run time.
+// `hoist_storage`, one allocation a task. Not offered, as it changed no measured time: `store_in(Register)`, the same
+// code as the stack where the size has a constant bound and an error where it has none. Folding is left to Halide, which
+// folds every window that slides; a factor of ours that is too small fails at run time.
 #pragma once
 
 #include "schedule/regions.hpp"
@@ -12,7 +12,13 @@
 
 namespace metol::cpu {
 
-// Bytes behind a computed Func; a window that slides is folded to what is alive at once.
+// Does the Stage read an input itself? Its splits are then guarded, as far as it is not an output's.
+bool reads_input(const PipelineIndex& index, const LoopNest& nest, int stage);
+
+// What the storage of a computed Func holds at once; a window that slides is folded to what is alive.
+const Box& stored_box(const LoopNest& nest, Regions& regions, int func);
+
+// Bytes behind a computed Func, those included that pad its rows.
 double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
 // How often the storage of a computed Func is allocated afresh in the whole run.
