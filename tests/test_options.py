@@ -46,9 +46,10 @@ def test_each_kind_of_decision_can_be_switched_off(name: str) -> None:
     assert [other for other in SWITCHES if not getattr(space, f"allow_{other}")] == [name]
 
 
-def test_shared_loops_can_be_switched_on() -> None:
-    assert not SearchOptions().space.allow_fuse
-    assert SearchOptions(fuse=True).space.allow_fuse
+@pytest.mark.parametrize("name", ["fuse", "align_storage"])
+def test_what_is_off_by_default_can_be_switched_on(name: str) -> None:
+    assert not getattr(SearchOptions().space, f"allow_{name}")
+    assert getattr(SearchOptions(**{name: True}).space, f"allow_{name}")
 
 
 def test_what_is_switched_off_is_not_in_the_schedule() -> None:
