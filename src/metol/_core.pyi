@@ -286,6 +286,13 @@ class StageNest:
     def leader(self) -> int: ...
     @property
     def shared_level(self) -> int: ...
+    @property
+    def prefetched(self) -> int:
+        """The Func of which the loop asks for what its next iteration reads; -1 for none."""
+    @property
+    def prefetch_level(self) -> int: ...
+    @property
+    def prefetch_loop(self) -> int: ...
 
 class FuncSchedule:
     @property
@@ -375,6 +382,7 @@ class SpaceOptions:
     allow_nested_parallel: bool
     allow_fuse: bool
     allow_align_storage: bool
+    allow_prefetch: bool
     sample_depth: int
     sample_seed: int
     def freeze(self, func: int, decisions: Sequence[Sequence[int]]) -> None: ...

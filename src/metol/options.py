@@ -62,6 +62,8 @@ class SearchOptions:
     """Whether Stages that read the same may share their outer loops (Halide's `compute_with`)."""
     align_storage: bool = False
     """Whether rows of what is computed may be padded to whole vectors, so that none crosses a cache line."""
+    prefetch: bool = False
+    """Whether loops that go from row to row of a Func at root may ask for what their next iteration reads."""
     fixed_sizes: bool = False
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
@@ -91,6 +93,7 @@ class SearchOptions:
         space.allow_nested_parallel = self.nested_parallel
         space.allow_fuse = self.fuse
         space.allow_align_storage = self.align_storage
+        space.allow_prefetch = self.prefetch
         return space
 
     @property

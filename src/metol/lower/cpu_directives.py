@@ -277,6 +277,10 @@ class _StageLoops:
         order = self._nesting()
         if len(order) > 1:
             calls.append((Call.REORDER, tuple(reversed(order))))
+        if self.nest.prefetched >= 0:
+            pieces = self.pieces[self.nest.prefetch_loop]
+            (ahead,) = (piece.loop for piece in pieces if piece.level == self.nest.prefetch_level)
+            calls.append((Call.PREFETCH, (self.nest.prefetched, ahead, ahead, 1)))
         for piece in self._at_level(self.tile_level):
             is_vector = self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1]
             if is_vector and self.nest.vector_width > 1 and not is_scalar:

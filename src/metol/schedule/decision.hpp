@@ -4,7 +4,7 @@
 // its reduction loops if it has any, and a parallel tile (Adams et al. 2019, §3.1, whose second choice is these
 // together). A Func that is inlined, or computed below root, has nothing left to choose in some of them: those have one
 // child, `Keep`. Then comes its storage, and whether its rows are padded. After all Funcs, Stages may share the outer
-// loops of others.
+// loops of others, and ask ahead for what they read.
 #pragma once
 
 #include <array>
@@ -30,6 +30,7 @@ enum class DecisionKind : uint8_t {
     Storage,    // where the storage of a Func computed inside another lies
     Fuse,       // run a Stage in the outer loops of another: `level` of Stage trips[0]
     Align,      // whether the rows of a Func are padded to whole vectors
+    Prefetch,   // ask for what the next iteration of loop trips[1] of `level` reads of Func trips[0]
 };
 
 struct Decision {

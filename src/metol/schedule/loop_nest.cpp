@@ -48,6 +48,11 @@ uint64_t hash_schedule(const FuncSchedule& schedule) {
         if (nest.leader >= 0) {
             hash = combine(hash, (static_cast<uint64_t>(nest.leader) << 8) | static_cast<uint8_t>(nest.shared_level));
         }
+        if (nest.prefetched >= 0) {
+            hash = combine(hash, (static_cast<uint64_t>(nest.prefetched) << 16) |
+                                     (static_cast<uint64_t>(nest.prefetch_level) << 8) |
+                                     static_cast<uint64_t>(nest.prefetch_loop));
+        }
         for (size_t level = 0; level < nest.levels.size(); level++) {
             for (size_t loop = 0; loop < kMaxLoops; loop++) {
                 if (const int32_t count = nest.levels[level][loop]; count != 1) {

@@ -48,6 +48,9 @@ struct StageNest {
     bool is_parallel = false;  // levels.front() is spread over threads
     int16_t leader = -1;       // the Stage whose loops this one shares, down to the body of `shared_level`
     int8_t shared_level = -1;
+    int16_t prefetched = -1;  // the Func of which `prefetch_loop` of `prefetch_level` asks for what it reads next
+    int8_t prefetch_level = -1;
+    int8_t prefetch_loop = -1;
     bool operator==(const StageNest&) const = default;
     int inner_level() const { return static_cast<int>(levels.size()) - 1; }
 };

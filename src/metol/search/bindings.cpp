@@ -49,7 +49,7 @@ metol::Decision decode(const std::vector<int>& numbers) {
                                   std::to_string(numbers[position]));
         }
     };
-    in_range(0, 0, static_cast<int>(metol::DecisionKind::Align));
+    in_range(0, 0, static_cast<int>(metol::DecisionKind::Prefetch));
     in_range(1, 0, INT16_MAX);
     in_range(2, -1, INT16_MAX);
     in_range(3, -1, INT8_MAX);
@@ -117,7 +117,10 @@ void bind_loop_nest(py::module_& m) {
         .def_readonly("vector_width", &metol::StageNest::vector_width)
         .def_readonly("is_parallel", &metol::StageNest::is_parallel)
         .def_readonly("leader", &metol::StageNest::leader)
-        .def_readonly("shared_level", &metol::StageNest::shared_level);
+        .def_readonly("shared_level", &metol::StageNest::shared_level)
+        .def_readonly("prefetched", &metol::StageNest::prefetched)
+        .def_readonly("prefetch_level", &metol::StageNest::prefetch_level)
+        .def_readonly("prefetch_loop", &metol::StageNest::prefetch_loop);
     py::class_<metol::FuncSchedule>(m, "FuncSchedule", "All that has been decided about one Func.")
         .def_readonly("func", &metol::FuncSchedule::func)
         .def_readonly("placement", &metol::FuncSchedule::placement)
@@ -144,6 +147,7 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_nested_parallel", &metol::SpaceOptions::allow_nested_parallel)
         .def_readwrite("allow_fuse", &metol::SpaceOptions::allow_fuse)
         .def_readwrite("allow_align_storage", &metol::SpaceOptions::allow_align_storage)
+        .def_readwrite("allow_prefetch", &metol::SpaceOptions::allow_prefetch)
         .def_readwrite("sample_depth", &metol::SpaceOptions::sample_depth)
         .def_readwrite("sample_seed", &metol::SpaceOptions::sample_seed)
         .def(

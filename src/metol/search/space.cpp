@@ -32,6 +32,8 @@ DecisionKind kind_of(DecisionStep::Kind step) {
             return DecisionKind::Fuse;
         case DecisionStep::Kind::Align:
             return DecisionKind::Align;
+        case DecisionStep::Kind::Prefetch:
+            return DecisionKind::Prefetch;
     }
     return DecisionKind::Keep;
 }
@@ -88,7 +90,8 @@ State Space::root() const {
 std::optional<Decision> Space::frozen_decision(const LoopNest& nest) const {
     const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
     const auto func = static_cast<size_t>(step.func);
-    if (func >= options_.frozen.size() || step.kind == DecisionStep::Kind::Fuse) {
+    const bool is_last = step.kind == DecisionStep::Kind::Fuse || step.kind == DecisionStep::Kind::Prefetch;
+    if (func >= options_.frozen.size() || is_last) {
         return std::nullopt;
     }
     // The n-th decision of a frozen Func is the n-th of its list.

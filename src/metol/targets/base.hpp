@@ -25,6 +25,7 @@ struct SpaceOptions {
     bool allow_nested_parallel = true;          // false: only Stages at root are parallel
     bool allow_fuse = false;                    // true: Stages may share the outer loops of others
     bool allow_align_storage = false;           // true: rows may be padded to whole vectors
+    bool allow_prefetch = false;                // true: Stages may ask ahead for what they read
     std::vector<int32_t> closed;                // Funcs in whose loops nothing may be computed
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
     // Of the children of a state that share a structural hash of this depth, only log2 are offered, chosen at random
@@ -35,7 +36,7 @@ struct SpaceOptions {
 
 // What is to be decided next.
 struct DecisionStep {
-    enum class Kind : uint8_t { Location, Inner, Reduction, Parallel, Storage, Fuse, Align } kind;
+    enum class Kind : uint8_t { Location, Inner, Reduction, Parallel, Storage, Fuse, Align, Prefetch } kind;
     int16_t func;
     int16_t stage;  // Stage id; -1 for a location, for storage and its rows
 };

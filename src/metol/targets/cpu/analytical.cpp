@@ -65,6 +65,8 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     out[t_bytes_into_l2] = visible_lines * machine.seconds_per_byte_into_l2 / workers;
     out[t_bytes_into_l3] = is_shared ? machine.seconds_per_byte_into_l3_all_cores : machine.seconds_per_byte_into_l3;
     out[t_segments_into_l2] = machine.seconds_per_segment / workers;
+    // Halide makes a loop of prefetches, one a line.
+    out[t_lines_prefetched] = (machine.seconds_per_scalar_load + machine.seconds_per_loop_iteration) / workers;
     out[t_bytes_written_beyond_l2] = machine.seconds_per_byte_into_l2 / workers;
     out[t_bytes_written_beyond_l3] =
         is_shared ? machine.seconds_per_byte_to_memory_all_cores : machine.seconds_per_byte_to_memory;

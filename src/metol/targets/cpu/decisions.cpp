@@ -9,6 +9,7 @@
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/prefetching.hpp"
 #include "targets/cpu/rows.hpp"
 #include "targets/cpu/sliding.hpp"
 #include "targets/cpu/stage_tiling.hpp"
@@ -341,6 +342,8 @@ Pruned apply(const CpuParameters& machine, const PipelineIndex& index, Pool& poo
             return apply_fuse(index, pool, decision, child);
         case DecisionKind::Align:
             return apply_align(machine, index, pool, decision, child);
+        case DecisionKind::Prefetch:
+            return apply_prefetch(machine, index, pool, decision, child);
     }
     return Pruned::InvalidDecision;
 }

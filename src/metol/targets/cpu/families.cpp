@@ -6,6 +6,7 @@
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/prefetching.hpp"
 #include "targets/cpu/rows.hpp"
 #include "targets/cpu/stage_tiling.hpp"
 #include "targets/cpu/storage.hpp"
@@ -320,6 +321,14 @@ std::vector<DecisionStep> steps(const PipelineIndex& index, const SpaceOptions& 
             }
         }
     }
+    for (int32_t func : index.order) {
+        const bool is_ours = !index.must_inline[static_cast<size_t>(func)] && !index.func(func).is_extern;
+        for (int32_t stage : index.func(func).stages) {
+            if (options.allow_prefetch && is_ours) {
+                all.push_back({DecisionStep::Kind::Prefetch, static_cast<int16_t>(func), static_cast<int16_t>(stage)});
+            }
+        }
+    }
     return all;
 }
 
@@ -357,6 +366,8 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
             auto offered = align_families(machine, index, nest, step.func);
             return offered.empty() ? std::vector<DecisionFamily>{keep(step)} : offered;
         }
+        case DecisionStep::Kind::Prefetch:
+            return prefetch_families(machine, index, nest, step);
     }
     return {keep(step)};
 }
@@ -365,7 +376,7 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
         return can_be_parallel(index, nest, nest[decision.func]);
     }
     if (decision.kind == DecisionKind::Inner || decision.kind == DecisionKind::Reduction ||
-        decision.kind == DecisionKind::Align) {
+        decision.kind == DecisionKind::Align || decision.kind == DecisionKind::Prefetch) {
         return nest[decision.func].is_computed();
     }
     if (decision.kind == DecisionKind::Storage) {

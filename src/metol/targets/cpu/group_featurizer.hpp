@@ -110,6 +110,8 @@ class GroupFeaturizer {
     bool is_in_registers(int func);
     bool writes_densely(const StageContext& context) const;
     void measure_traffic(const StageContext& context, float* out);
+    // Lines that a Stage asks for ahead, in all.
+    double lines_prefetched(const StageContext& context);
     void measure_working_sets(const StageContext& context, float* out);
     void add_inlined(const StageContext& context, StageRow& row) const;
     Site task_site(const StageContext& context) const;

@@ -6,6 +6,7 @@
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/group_featurizer.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/prefetching.hpp"
 #include "targets/cpu/storage.hpp"
 
 namespace metol::cpu {
@@ -349,6 +350,20 @@ void GroupFeaturizer::measure_reads(const StageContext& context, float* out) {
     out[k_unique_lines_read_per_vector] = static_cast<float>(tile.segments / vectors);
 }
 
+double GroupFeaturizer::lines_prefetched(const StageContext& context) {
+    const int producer = context.nest.prefetched;
+    const Site site = prefetch_site(index_, nest_, context.id);
+    double lines = 0;
+    for (const ReadBox& read : reads_at(context.id, site)) {
+        if (read.producer == producer) {
+            const Footprint once = footprint_of(producer, read.box);
+            const double run = once.bytes / once.segments / static_cast<double>(machine_.cache_line_bytes);
+            lines += once.segments * std::ceil(run);
+        }
+    }
+    return lines * static_cast<double>(regions_.iterations(site));
+}
+
 void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     std::vector<int> producers;
@@ -369,7 +384,8 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
         into[0] += traffic(context, producer, l1).bytes;
         const Footprint second = traffic(context, producer, l2);
         into[1] += second.bytes;
-        segments += second.segments;
+        const bool is_prefetched = producer == context.nest.prefetched;
+        segments += second.segments * (is_prefetched ? 1 - prefetched_share(context.nest) : 1);
         const double third = traffic(context, producer, l3).bytes;
         into[2] += third;
         if (third > 0) {
@@ -387,6 +403,7 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     out[k_bytes_into_l2] = static_cast<float>(into[1] + (is_reread && alive > l2 ? written : 0));
     out[k_bytes_into_l3] = static_cast<float>(into[2] + (is_reread && alive > l3 ? written : 0));
     out[k_segments_into_l2] = static_cast<float>(segments);
+    out[k_lines_prefetched] = static_cast<float>(context.nest.prefetched >= 0 ? lines_prefetched(context) : 0);
     out[k_bytes_written_beyond_l2] = static_cast<float>(alive > l2 ? written : 0);
     out[k_bytes_written_beyond_l3] = static_cast<float>(alive > l3 ? written : 0);
     out[k_tiled_bytes_into_l3] = static_cast<float>(tiled);
