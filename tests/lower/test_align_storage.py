@@ -152,7 +152,9 @@ def test_nothing_is_decided_about_rows_unless_asked_for() -> None:
 def test_rows_are_padded_where_that_is_asked_for_and_saves_time() -> None:
     def calls(*, align: bool) -> list[Call]:
         options = SearchOptions(strategy="greedy", align_storage=align, budget_seconds=None)
-        return [d.call for d in autoschedule(plane(1021), threads=2, options=options).schedule.directives]
+        machine = CpuMachine.default(threads=2)
+        result = autoschedule(plane(1021), threads=2, machine=machine, options=options)
+        return [directive.call for directive in result.schedule.directives]
 
     assert Call.ALIGN_STORAGE in calls(align=True)
     assert Call.ALIGN_STORAGE not in calls(align=False)

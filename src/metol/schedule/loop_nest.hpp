@@ -67,7 +67,7 @@ struct FuncSchedule {
     int32_t slide_step = 0;    // points computed an iteration along slide_dim, in the mean
     int8_t innermost_dim = 0;  // the dimension that is innermost in storage
     Storage storage = Storage::Plain;
-    int16_t row_alignment = 0;  // elements that rows are padded to a multiple of; 1: not padded, 0: not decided
+    int16_t row_alignment = 0;      // elements that rows are padded to a multiple of; 1: not padded, 0: not decided
     std::vector<StageNest> stages;  // [stages of the Func]; empty for Unscheduled and Inline
     // Filled in by the Pool, from the fields above.
     bool is_flat = false;                                 // computed inside another, in one tile a Stage

@@ -16,8 +16,8 @@ Site body_of(const PipelineIndex& index, const LoopNest& nest, int stage_id, int
     const Trips& trips = own.levels[static_cast<size_t>(level)];
     Site site{static_cast<int16_t>(stage_id), static_cast<int8_t>(level), Site::kAllLoops};
     const auto place = std::find(order.begin(), order.end(), loop);
-    const bool has_inner = std::any_of(place + 1, order.end(),
-                                       [&](int inner) { return trips[static_cast<size_t>(inner)] > 1; });
+    const bool has_inner =
+        std::any_of(place + 1, order.end(), [&](int inner) { return trips[static_cast<size_t>(inner)] > 1; });
     if (has_inner) {
         site.loops = static_cast<int8_t>(place - order.begin() + 1);
     }
@@ -40,8 +40,8 @@ bool changes_rows(const StageReads& reads, int func, int innermost_dim, size_t l
 bool shares_loops(const LoopNest& nest, const PipelineIndex& index, int stage_id) {
     return std::any_of(nest.funcs.begin(), nest.funcs.end(), [&](const FuncSchedule* schedule) {
         const int leader = schedule->leader();
-        return leader >= 0 && (schedule->func == index.stage(stage_id).func ||
-                               index.stage(leader).func == index.stage(stage_id).func);
+        return leader >= 0 &&
+               (schedule->func == index.stage(stage_id).func || index.stage(leader).func == index.stage(stage_id).func);
     });
 }
 
@@ -93,7 +93,8 @@ std::vector<DecisionFamily> prefetch_families(const CpuParameters& machine, cons
             for (const ReadBox& read : boxes) {
                 const Func& func = index.func(read.producer);
                 const FuncSchedule& schedule = nest[read.producer];
-                if (func.is_input || func.is_output || schedule.placement != Placement::Root || read.box.is_empty ||
+                if (func.is_input || func.is_output || func.value_bytes.size() > 1 ||
+                    schedule.placement != Placement::Root || read.box.is_empty ||
                     index.is_closed[static_cast<size_t>(read.producer)]) {
                     continue;
                 }

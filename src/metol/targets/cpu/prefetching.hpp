@@ -1,8 +1,8 @@
-// Whether a Stage asks, one iteration ahead, for what it reads of a Func at root (Halide's `prefetch`): offered after all
-// Funcs where SpaceOptions asks for it, at the loops that go from row to row, which the hardware does not follow.
+// Whether a Stage asks, one iteration ahead, for what it reads of a Func at root (Halide's `prefetch`): offered after
+// all Funcs where SpaceOptions asks for it, at the loops that go from row to row, which the hardware does not follow.
 //
-// By trial, Halide 21 fetches one line after the other by steps of 64 elements, not bytes: what is offered is right all the
-// same, rows of single bytes and rows within one line. Of an input it fetches nothing, because a pipeline names the
+// By trial, Halide 21 fetches one line after the other by steps of 64 elements, not bytes: what is offered is right all
+// the same, rows of single bytes and rows within one line. Of an input it fetches nothing, because a pipeline names the
 // wrapper of its ImageParam, which is always inlined. A prefetch that goes too far is a hint that never faults, and one
 // that begins outside of what is stored is left out (PrefetchBoundStrategy::GuardWithIf).
 #pragma once

@@ -30,13 +30,19 @@ bool rounds_rows_up(const PipelineIndex& index, const LoopNest& nest, const Func
         return false;
     }
     const StageNest& own = schedule.stages.front();
-    if (own.vector_loop < 0 || index.stage(stage_id).loops[static_cast<size_t>(own.vector_loop)].pure_dim !=
-                                   schedule.innermost_dim) {
+    if (own.vector_loop < 0 ||
+        index.stage(stage_id).loops[static_cast<size_t>(own.vector_loop)].pure_dim != schedule.innermost_dim) {
         return false;
     }
-    return std::count_if(own.levels.begin(), own.levels.end() - 1, [&](const Trips& level) {
-               return level[static_cast<size_t>(own.vector_loop)] > 1;
-           }) <= 1;
+    return std::count_if(own.levels.begin(), own.levels.end() - 1,
+                         [&](const Trips& level) { return level[static_cast<size_t>(own.vector_loop)] > 1; }) <= 1;
+}
+
+// An extern stage may take rows to follow each other.
+bool is_read_by_extern(const PipelineIndex& index, int func) {
+    const auto& consumers = index.consumers[static_cast<size_t>(func)];
+    return std::any_of(consumers.begin(), consumers.end(),
+                       [&](const Consumer& consumer) { return index.stage(consumer.stage).is_extern; });
 }
 
 // Do any vectors lie along the rows, of what writes the Func or of what reads it?
@@ -76,7 +82,7 @@ std::vector<DecisionFamily> align_families(const CpuParameters& machine, const P
                                            const LoopNest& nest, int func) {
     const FuncSchedule& schedule = nest[func];
     // What another keeps the schedule of is stored as that says.
-    if (!schedule.is_computed() || index.is_closed[static_cast<size_t>(func)] || schedule.innermost_dim < 0) {
+    if (!schedule.is_computed() || index.is_closed[static_cast<size_t>(func)] || is_read_by_extern(index, func)) {
         return {};
     }
     Regions regions(index, nest);
@@ -91,8 +97,8 @@ std::vector<DecisionFamily> align_families(const CpuParameters& machine, const P
         !is_in_vectors(index, nest, schedule) || is_in_registers(machine, index, nest, regions, func)) {
         return {};
     }
-    const double padded = storage_bytes(index, nest, regions, func) * divide_up(row, elements) * elements /
-                          static_cast<double>(row);
+    const double padded =
+        storage_bytes(index, nest, regions, func) * divide_up(row, elements) * elements / static_cast<double>(row);
     DecisionFamily family;
     family.base.kind = DecisionKind::Align;
     family.base.func = static_cast<int16_t>(func);

@@ -3,8 +3,8 @@
 // Halide 21 puts what has a small constant size on the stack, and calls malloc for the rest once a realization. Two
 // directives change that: `store_in(Stack)`, a block of the stack or one kept from one realization to the next, and
 // `hoist_storage`, one allocation a task. Not offered, as it changed no measured time: `store_in(Register)`, the same
-// code as the stack where the size has a constant bound and an error where it has none. Folding is left to Halide, which
-// folds every window that slides; a factor of ours that is too small fails at run time.
+// code as the stack where the size has a constant bound and an error where it has none. Folding is left to Halide,
+// which folds every window that slides; a factor of ours that is too small fails at run time.
 #pragma once
 
 #include "schedule/regions.hpp"
