@@ -9,16 +9,16 @@ from metol.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from metol.errors import RefusedDirectiveError
-    from metol.lower.cpu_directives import cpu_directives
+    from metol.lower.cpu import cpu_directives
     from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
     from metol.lower.func_ref import FuncRef, describe_funcs
-    from metol.lower.gpu_directives import gpu_directives
+    from metol.lower.gpu import gpu_directives
     from metol.lower.lowering_options import LoweringOptions
     from metol.lower.rewrites import rewritten_directives
     from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
     from metol.lower.schedule import Schedule, load
     from metol.lower.schedule_data import Estimate, Kept
-    from metol.lower.target_directives import target_directives
+    from metol.lower.target import target_directives
 
 __all__ = [
     "Argument",
@@ -61,15 +61,15 @@ _HOMES = {
     "Site": "metol.lower.directive",
     "Tail": "metol.lower.directive",
     "Var": "metol.lower.directive",
-    "cpu_directives": "metol.lower.cpu_directives",
+    "cpu_directives": "metol.lower.cpu",
     "describe_funcs": "metol.lower.func_ref",
-    "gpu_directives": "metol.lower.gpu_directives",
+    "gpu_directives": "metol.lower.gpu",
     "load": "metol.lower.schedule",
     "plain_directives": "metol.lower.safe_schedule",
     "rewritten_directives": "metol.lower.rewrites",
     "root_directives": "metol.lower.safe_schedule",
     "safe_directives": "metol.lower.safe_schedule",
-    "target_directives": "metol.lower.target_directives",
+    "target_directives": "metol.lower.target",
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from metol import _core
-from metol.lower.cpu_directives import cpu_directives
+from metol.lower.cpu import cpu_directives
 from metol.lower.directive import Directive
-from metol.lower.gpu_directives import gpu_directives
+from metol.lower.gpu import gpu_directives
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.pipeline import PipelineDag
 from metol.targets import Machine
