@@ -83,6 +83,7 @@ def test_command_prints_and_writes_its_tables(file: Path) -> None:
     words = ("bench", "mine.py:pairs", "--options", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")
     done = metol(*words, cwd=file.parent)
     assert done.returncode == 0, done.stderr + done.stdout
+    assert "…" not in done.stdout  # every column is wide enough
     page = (file.parent / "page.md").read_text()
     for switch in switches():
         assert f"| {switch.name}: {switch.meaning} |" in page

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["say", "wide_console"]
 
-_FILE_WIDTH = 200
+_FILE_WIDTH = 300
 
 
 def say(text: str) -> None:
