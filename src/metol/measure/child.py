@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from metol.errors import MetolError
 from metol.lower import Schedule
 from metol.measure import messages as m
+from metol.measure.case_names import AWKWARD, ESTIMATED
 from metol.measure.gate import BufferSizes, Gate
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
@@ -123,7 +124,6 @@ class Session:
         """Make, run and save the cases; only an application promises that its pipeline works at the awkward size."""
         import halide as hl
 
-        from metol.measure.case_names import AWKWARD, ESTIMATED
         from metol.measure.cases import app_cases
 
         assert self._source is not None

@@ -113,34 +113,43 @@ std::vector<Interval> loop_intervals(const Stage& stage, std::span<const Interva
     return loops;
 }
 
+namespace {
+
+void grow(std::vector<Interval>& whole, std::span<const Interval> region) {
+    if (whole.empty()) {
+        whole.assign(region.begin(), region.end());
+        return;
+    }
+    for (size_t d = 0; d < whole.size(); d++) {
+        include(whole[d], region[d]);
+    }
+}
+
+}  // namespace
+
+void grow_by_reads(const PipelineDag& dag, const Func& func, std::span<const Interval> computed,
+                   std::vector<std::vector<Interval>>& required) {
+    std::vector<Interval> region;
+    for (int32_t s : func.stages) {
+        const Stage& stage = dag.stages[static_cast<size_t>(s)];
+        const std::vector<Interval> loops = loop_intervals(stage, computed);
+        for (const Edge& edge : stage.edges) {
+            region.resize(edge.bounds.size());
+            evaluate(edge.bounds, loops, region);
+            grow(required[static_cast<size_t>(edge.producer)], region);
+        }
+    }
+}
+
 void propagate_root_regions(PipelineDag& dag) {
     std::vector<std::vector<Interval>> required(dag.funcs.size());
-    const auto grow = [&](int32_t func, std::span<const Interval> region) {
-        auto& whole = required[static_cast<size_t>(func)];
-        if (whole.empty()) {
-            whole.assign(region.begin(), region.end());
-            return;
-        }
-        for (size_t d = 0; d < whole.size(); d++) {
-            include(whole[d], region[d]);
-        }
-    };
     for (int32_t output : dag.outputs) {
-        grow(output, dag.funcs[static_cast<size_t>(output)].estimate);
+        grow(required[static_cast<size_t>(output)], dag.funcs[static_cast<size_t>(output)].estimate);
     }
-    std::vector<Interval> region;
     for (size_t f = dag.funcs.size(); f-- > 0;) {
         Func& func = dag.funcs[f];
         func.root_region = required[f];
-        for (int32_t s : func.stages) {
-            const Stage& stage = dag.stages[static_cast<size_t>(s)];
-            const std::vector<Interval> loops = loop_intervals(stage, func.root_region);
-            for (const Edge& edge : stage.edges) {
-                region.resize(edge.bounds.size());
-                evaluate(edge.bounds, loops, region);
-                grow(edge.producer, region);
-            }
-        }
+        grow_by_reads(dag, func, func.root_region, required);
     }
     // Images read directly come last, so every Func has been visited before they are copied here.
     for (size_t f = 0; f < dag.funcs.size(); f++) {

@@ -53,6 +53,11 @@ inline void include(Interval& a, const Interval& b) {
 // The intervals of the loops of `stage` when `required` is the region required of its Func.
 std::vector<Interval> loop_intervals(const Stage& stage, std::span<const Interval> required);
 
+// Grows `required`, one region a Func (empty where nothing is required yet), by what the Stages of `func` read while
+// they compute `computed` of it.
+void grow_by_reads(const PipelineDag& dag, const Func& func, std::span<const Interval> computed,
+                   std::vector<std::vector<Interval>>& required);
+
 // Fills `root_region` of every Func, consumers first, from the `estimate` of the outputs.
 void propagate_root_regions(PipelineDag& dag);
 

@@ -1,6 +1,7 @@
 #include "targets/cpu/sliding.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "pipeline/bounds.hpp"
@@ -30,31 +31,6 @@ Window window_of(const PipelineIndex& index, const LoopNest& nest, Regions& regi
     return {.whole = regions.required(schedule.func, schedule.store)[dim].extent(),
             .part = regions.required(schedule.func, schedule.compute)[dim].extent(),
             .turns = *std::max_element(trips.begin(), trips.end())};
-}
-
-void grow(Region& region, const Region& other) {
-    if (region.empty()) {
-        region = other;
-        return;
-    }
-    for (size_t d = 0; d < region.size(); d++) {
-        include(region[d], other[d]);
-    }
-}
-
-// Adds what the Stages of a Func read of each other Func while they compute `computed` of it.
-void grow_by_reads(const PipelineIndex& index, int func, const Region& computed, std::vector<Region>& needed) {
-    for (int stage_id : index.func(func).stages) {
-        const Stage& stage = index.stage(stage_id);
-        const std::vector<Interval> loops = loop_intervals(stage, computed);
-        for (const Edge& edge : stage.edges) {
-            if (edge.producer != func) {
-                Region read(edge.bounds.size());
-                evaluate(edge.bounds, loops, read);
-                grow(needed[static_cast<size_t>(edge.producer)], read);
-            }
-        }
-    }
 }
 
 bool is_within(const Region& part, const Region& whole) {
@@ -88,45 +64,31 @@ void collect_windows_that_read(const PipelineIndex& index, const LoopNest& nest,
     }
 }
 
-// The windows that slide over one loop.
-struct Windows {
-    std::vector<const FuncSchedule*> funcs;
-    std::vector<Window> windows;  // of each
+// What is computed of each of the windows over one loop before the first that is needed, while they are filled: as
+// many turns as the one takes that takes most. Nothing where each is filled from the next.
+std::vector<int64_t> excesses(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const Site& loop,
+                              const std::vector<const FuncSchedule*>& funcs) {
+    std::vector<Window> windows;
     std::set<std::set<int>> readers;
     bool is_branching = false;  // one of them is read by more than one other, or by another and the host
-
-    // Where each fills from the next, Halide guards what warming up brings too much of.
-    bool is_chain() const { return !is_branching && readers.size() == funcs.size(); }
-};
-
-Windows windows_over(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const Site& loop) {
-    Windows found;
-    for (const FuncSchedule* schedule : nest.funcs) {
-        if (schedule->slide_dim < 0 || schedule->compute != loop) {
-            continue;
-        }
-        std::set<int> readers;
-        collect_windows_that_read(index, nest, regions, schedule->func, loop, readers);
-        found.is_branching = found.is_branching || readers.size() > 1;
-        found.readers.insert(std::move(readers));
-        found.funcs.push_back(schedule);
-        found.windows.push_back(window_of(index, nest, regions, *schedule, schedule->slide_dim));
-    }
-    return found;
-}
-
-// What warming up computes of each Func before the first that is needed: as many turns as the window that takes most.
-std::vector<int64_t> excesses(const Windows& all) {
     int64_t turns = 0;
-    for (const Window& window : all.windows) {
-        turns = std::max<int64_t>(turns, divide_up(window.stays(), window.step()));
+    for (const FuncSchedule* schedule : funcs) {
+        std::set<int> found;
+        collect_windows_that_read(index, nest, regions, schedule->func, loop, found);
+        is_branching = is_branching || found.size() > 1;
+        readers.insert(std::move(found));
+        windows.push_back(window_of(index, nest, regions, *schedule, schedule->slide_dim));
+        turns = std::max<int64_t>(turns, divide_up(windows.back().stays(), windows.back().step()));
     }
-    std::vector<int64_t> found;
-    for (const Window& window : all.windows) {
-        const int64_t before = turns * window.step() - window.stays();
-        found.push_back(all.is_chain() ? 0 : std::max(before, all.is_branching ? window.step() : 0));
+    std::vector<int64_t> early(funcs.size(), 0);
+    if (!is_branching && readers.size() == funcs.size()) {
+        return early;
     }
-    return found;
+    for (size_t i = 0; i < funcs.size(); i++) {
+        const int64_t before = turns * windows[i].step() - windows[i].stays();
+        early[i] = std::max(before, is_branching ? windows[i].step() : 0);
+    }
+    return early;
 }
 
 bool reads_outside(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& schedule,
@@ -142,7 +104,7 @@ bool reads_outside(const PipelineIndex& index, const LoopNest& nest, Regions& re
         const bool is_inlined = placement == Placement::Inline || index.must_inline[static_cast<size_t>(func)];
         const bool goes_along = is_inlined || (placement == Placement::At && regions.is_inside(func, schedule.compute));
         if (goes_along && !computed.empty()) {
-            grow_by_reads(index, func, computed, needed);
+            grow_by_reads(*index.dag, index.func(func), computed, needed);
         }
     }
     for (int func = 0; func < index.func_count(); func++) {
@@ -186,18 +148,22 @@ Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule
 }
 
 bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest) {
+    std::vector<const FuncSchedule*> sliding;
+    std::copy_if(nest.funcs.begin(), nest.funcs.end(), std::back_inserter(sliding),
+                 [](const FuncSchedule* schedule) { return schedule->slide_dim >= 0; });
+    if (sliding.size() < 2) {
+        return false;  // which is most often so: one alone is guarded
+    }
     Regions regions(index, nest);
-    std::vector<Site> seen;
-    for (const FuncSchedule* schedule : nest.funcs) {
-        const Site& loop = schedule->compute;
-        if (schedule->slide_dim < 0 || std::find(seen.begin(), seen.end(), loop) != seen.end()) {
-            continue;
-        }
-        seen.push_back(loop);
-        const Windows all = windows_over(index, nest, regions, loop);
-        const std::vector<int64_t> early = excesses(all);
+    while (!sliding.empty()) {
+        const Site loop = sliding.front()->compute;
+        const auto others = std::stable_partition(
+            sliding.begin(), sliding.end(), [&](const FuncSchedule* schedule) { return schedule->compute == loop; });
+        const std::vector<const FuncSchedule*> funcs(sliding.begin(), others);
+        sliding.erase(sliding.begin(), others);
+        const std::vector<int64_t> early = excesses(index, nest, regions, loop, funcs);
         for (size_t i = 0; i < early.size(); i++) {
-            if (early[i] > 0 && reads_outside(index, nest, regions, *all.funcs[i], early[i])) {
+            if (early[i] > 0 && reads_outside(index, nest, regions, *funcs[i], early[i])) {
                 return true;
             }
         }
