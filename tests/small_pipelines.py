@@ -23,6 +23,7 @@ from metol.targets.gpu import GpuMachine, gpu_parameters
 
 X, Y, C = hl.Var("x"), hl.Var("y"), hl.Var("c")
 WIDTH, HEIGHT = 40, 24
+SIDE = 96
 # Of 32-bit integers in the widest vectors.
 LANES = 16
 
@@ -229,6 +230,15 @@ def transpose() -> hl.Pipeline:
     return finish(output, sizes=(HEIGHT - 1, WIDTH - 1))
 
 
+def symmetric() -> hl.Pipeline:
+    """A matrix plus its transpose, large enough for what a tile reads of the two to lie far apart."""
+    source = image(SIDE, SIDE)
+    once, output = hl.Func("once"), hl.Func("output")
+    once[X, Y] = source[X, Y] * 3 + Y
+    output[X, Y] = once[X, Y] - once[Y, X]
+    return finish(output, sizes=(SIDE, SIDE))
+
+
 def look_up() -> hl.Pipeline:
     """An index that is computed, and the table that it goes into."""
     source, table = image(WIDTH, HEIGHT, pixel=hl.UInt(8)), hl.Func("table")
@@ -296,6 +306,7 @@ PIPELINES: dict[str, Callable[[], hl.Pipeline]] = {
         sums_output,
         no_dimension,
         transpose,
+        symmetric,
         look_up,
         in_place,
         where,
@@ -374,6 +385,7 @@ def output_sizes(name: str) -> Iterator[Size]:
         "sums_output": (390,),
         "no_dimension": (),
         "transpose": (HEIGHT - 1, WIDTH - 1),
+        "symmetric": (SIDE, SIDE),
     }.get(name, (WIDTH, HEIGHT))
     channel_count = {"convolution": (4,), "channels": (3,)}.get(name, ())
     yield (*full, *channel_count)

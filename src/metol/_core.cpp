@@ -172,7 +172,8 @@ void bind_dag(py::module_& m) {
         .def_readonly("jacobian", &Access::jacobian)
         .def_readonly("count", &Access::count)
         .def_readonly("offset_span", &Access::offset_span)
-        .def_readonly("distinct_offsets", &Access::distinct_offsets);
+        .def_readonly("distinct_offsets", &Access::distinct_offsets)
+        .def_readonly("bounds", &Access::bounds);
     py::class_<Edge>(m, "Edge")
         .def_readonly("producer", &Edge::producer)
         .def_readonly("bounds", &Edge::bounds)

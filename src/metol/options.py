@@ -64,6 +64,9 @@ class SearchOptions:
     """Whether rows of what is computed may be padded to whole vectors, so that none crosses a cache line."""
     prefetch: bool = False
     """Whether loops that go from row to row of a Func at root may ask for what their next iteration reads."""
+    iterations: bool = True
+    """Whether several iterations of each loop are looked at where a Func is read along and across, as in a matrix plus
+    its transpose, and not the middle one alone."""
     fixed_sizes: bool = False
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
@@ -94,6 +97,7 @@ class SearchOptions:
         space.allow_fuse = self.fuse
         space.allow_align_storage = self.align_storage
         space.allow_prefetch = self.prefetch
+        space.allow_iterations = self.iterations
         return space
 
     @property

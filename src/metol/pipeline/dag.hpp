@@ -95,6 +95,9 @@ struct Access {
     int32_t count = 1;                      // distinct loads (different constant offsets)
     std::vector<int32_t> offset_span;       // [dimensions of the producer] largest minus smallest constant offset
     std::vector<int32_t> distinct_offsets;  // [dimensions of the producer] number of different constant offsets
+    // [dimensions of the producer] what these loads alone need, where others of the same Edge move in another way, as
+    // in f(x, y) + f(y, x); empty where the bounds of the Edge say it. Evaluated like those, and no further.
+    std::vector<BoundPair> bounds;
 };
 
 // What one Stage reads of one producing Func (never of itself: an update's reads of its own Func are `self_accesses`).

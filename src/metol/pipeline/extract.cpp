@@ -10,6 +10,7 @@
 #include "bounds.hpp"
 #include "extern_stages.hpp"
 #include "halide_reader.hpp"
+#include "reads_apart.hpp"
 #include "stage_ops.hpp"
 #include "unbounded.hpp"
 
@@ -329,6 +330,9 @@ class Extraction {
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
         regions.push_back(read_regions(definition, region_reader, stage));
+        std::vector<Expr> evaluated = definition.values();
+        evaluated.insert(evaluated.end(), definition.args().begin(), definition.args().end());
+        tell_reads_apart(evaluated, dag_->funcs, {graph, reader, region_reader}, stage);
         const auto& reads = region_reader.unbounded_reads();
         unbounded_reads_.insert(unbounded_reads_.end(), reads.begin(), reads.end());
         return stage;

@@ -5,6 +5,7 @@
 
 #include <Halide.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -159,6 +160,11 @@ class RegionReader {
 
     // The region of all calls of `name`, without asking whether they are ever made.
     std::vector<BoundRefPair> region_of_calls(const std::vector<Halide::Expr>& exprs, const std::string& name);
+
+    // The same, of the calls that `number` gives the same number, by that number.
+    std::map<int32_t, std::vector<BoundRefPair>> regions_of_calls(
+        const std::vector<Halide::Expr>& exprs, const std::string& name,
+        const std::function<int32_t(const std::vector<Halide::Expr>&)>& number);
 
     // The values that one expression may take: a coordinate written, the bounds of an RVar.
     BoundRefPair range(const Halide::Expr& expr, const std::string& what);

@@ -368,12 +368,19 @@ std::map<int32_t, std::vector<BoundRefPair>> RegionReader::regions(const std::ve
 }
 
 std::vector<BoundRefPair> RegionReader::region_of_calls(const std::vector<Expr>& exprs, const std::string& name) {
+    return regions_of_calls(exprs, name, [](const std::vector<Expr>&) { return 0; })[0];
+}
+
+std::map<int32_t, std::vector<BoundRefPair>> RegionReader::regions_of_calls(
+    const std::vector<Expr>& exprs, const std::string& name,
+    const std::function<int32_t(const std::vector<Expr>&)>& number) {
     CallFinder finder(name);
     for (const Expr& expr : exprs) {
         hi::substitute_in_all_lets(expr).accept(&finder);
     }
-    std::vector<BoundRefPair> region;
+    std::map<int32_t, std::vector<BoundRefPair>> regions;
     for (const Call* call : finder.calls) {
+        std::vector<BoundRefPair>& region = regions[number(call->args)];
         for (size_t d = 0; d < call->args.size(); d++) {
             const BoundRefPair bounds = range(call->args[d], "reads `" + ids_.shown(name) + "` at a coordinate");
             if (d == region.size()) {
@@ -384,7 +391,7 @@ std::vector<BoundRefPair> RegionReader::region_of_calls(const std::vector<Expr>&
                          bound_apply(BoundOp::Max, {region[d].max, bounds.max})};
         }
     }
-    return region;
+    return regions;
 }
 
 }  // namespace metol

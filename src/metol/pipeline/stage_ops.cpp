@@ -159,11 +159,16 @@ bool is_same_jacobian(const std::vector<JacobianRow>& a, const std::vector<Jacob
     });
 }
 
-void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::vector<AccessGroup>& groups) {
+std::vector<JacobianRow> jacobian_of(const ExprGraph& graph, std::span<const int32_t> coordinates) {
     std::vector<JacobianRow> jacobian;
     for (int32_t coordinate : coordinates) {
         jacobian.push_back(to_row(graph.linear(coordinate)));
     }
+    return jacobian;
+}
+
+void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::vector<AccessGroup>& groups) {
+    const std::vector<JacobianRow> jacobian = jacobian_of(graph, coordinates);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const AccessGroup& g) { return is_same_jacobian(g.jacobian, jacobian); });
     if (group == groups.end()) {
@@ -369,6 +374,13 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     if (stage.is_undef) {
         stage.op_histogram.assign(kOpClassCount, 0.0f);  // it generates no code
     }
+}
+
+int32_t find_access(const ExprGraph& graph, std::span<const Access> accesses, std::span<const int32_t> coordinates) {
+    const std::vector<JacobianRow> jacobian = jacobian_of(graph, coordinates);
+    const auto found = std::ranges::find_if(
+        accesses, [&](const Access& access) { return is_same_jacobian(access.jacobian, jacobian); });
+    return found == accesses.end() ? -1 : static_cast<int32_t>(found - accesses.begin());
 }
 
 bool is_boundary_condition(const ExprGraph& graph, std::span<const int32_t> values) {

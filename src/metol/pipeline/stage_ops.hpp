@@ -23,6 +23,9 @@ struct StageRoots {
 // that follow from the expressions. `stage.loops` must be complete.
 void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stage);
 
+// Which of these Accesses loads at such coordinates, one node a dimension; -1 for none.
+int32_t find_access(const ExprGraph& graph, std::span<const Access> accesses, std::span<const int32_t> coordinates);
+
 // Whether every value clamps or selects around the same single load, as BoundaryConditions do.
 bool is_boundary_condition(const ExprGraph& graph, std::span<const int32_t> values);
 

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "pipeline/bounds.hpp"
+#include "schedule/crosswise.hpp"
 
 namespace metol {
 
@@ -63,7 +64,8 @@ std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
 
 }  // namespace
 
-PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed)
+PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed,
+                             bool iterations)
     : dag(std::move(pipeline)), id(next_id()) {
     const size_t count = dag->funcs.size();
     is_closed.resize(count);
@@ -112,6 +114,13 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
         order.push_back(static_cast<int32_t>(f));
     }
     find_aligned_reads();
+    crosswise = iterations ? find_crosswise(*dag) : std::vector<std::vector<int32_t>>(count);
+    is_read_crosswise.resize(count);
+    for (const std::vector<int32_t>& producers : crosswise) {
+        for (const int32_t producer : producers) {
+            is_read_crosswise[static_cast<size_t>(producer)] = 1;
+        }
+    }
 }
 
 void PipelineIndex::find_aligned_reads() {

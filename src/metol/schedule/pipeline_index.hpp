@@ -17,8 +17,9 @@ struct Consumer {
 };
 
 struct PipelineIndex {
-    // `closed`: Funcs whose loops are not known.
-    explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {});
+    // `closed`: Funcs whose loops are not known. Without `iterations`, nothing counts as read crosswise.
+    explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {},
+                           bool iterations = true);
 
     std::shared_ptr<const PipelineDag> dag;
     uint64_t id;                                   // of this object, in this process: no other has it, ever
@@ -33,6 +34,8 @@ struct PipelineIndex {
     // [Stages] reads an output whose place Halide knows. It takes a buffer that a pipeline computes for one that it
     // has allocated itself, so vectors of it are loaded as if they were aligned, and fault on the user's memory.
     std::vector<uint8_t> reads_as_aligned;
+    std::vector<std::vector<int32_t>> crosswise;  // [Funcs] what each needs at places that move apart
+    std::vector<uint8_t> is_read_crosswise;       // [Funcs] some Func needs it so
 
     const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
     const Stage& stage(int id) const { return dag->stages[static_cast<size_t>(id)]; }

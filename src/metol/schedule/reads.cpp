@@ -102,14 +102,34 @@ uint64_t inlined_hash(const PipelineIndex& index, const LoopNest& nest, int func
     return known.of(func, index.func_count()) = hash;
 }
 
-void include(std::vector<ReadBox>& boxes, int producer, const Box& box) {
+bool include(Box& existing, const Box& box, bool may_be_apart) {
+    Box hull = existing;
+    hull.include(box);
+    if (may_be_apart && hull.points() > existing.points() + box.points()) {
+        return false;
+    }
+    existing = hull;
+    return true;
+}
+
+void include(const PipelineIndex& index, std::vector<ReadBox>& boxes, int producer, const Box& box) {
+    const bool may_be_apart = index.is_read_crosswise[static_cast<size_t>(producer)];
+    ReadBox* last = nullptr;
+    int count = 0;
     for (ReadBox& existing : boxes) {
         if (existing.producer == producer) {
-            existing.box.include(box);
-            return;
+            if (include(existing.box, box, may_be_apart)) {
+                return;
+            }
+            last = &existing;
+            count++;
         }
     }
-    boxes.push_back({producer, box});
+    if (count < kBoxesApart) {
+        boxes.push_back({producer, box});
+    } else {
+        last->box.include(box);
+    }
 }
 
 void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Box& loops,
@@ -120,7 +140,14 @@ void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, 
     const auto add = [&](const Stage& stage, const Box& consumed) {
         for (const Edge& edge : stage.edges) {
             const bool is_inline = nest[edge.producer].placement == Placement::Inline;
-            include(is_inline ? pending : found, edge.producer, read_box(edge, consumed));
+            std::vector<ReadBox>& boxes = is_inline ? pending : found;
+            if (!index.is_read_crosswise[static_cast<size_t>(edge.producer)]) {
+                include(index, boxes, edge.producer, read_box(edge, consumed));
+                continue;
+            }
+            for (const Access& access : edge.accesses) {
+                include(index, boxes, edge.producer, read_box(edge, access, consumed));
+            }
         }
     };
     add(index.stage(stage_id), loops);

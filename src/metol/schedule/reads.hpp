@@ -40,10 +40,14 @@ struct ReadBox {
     Box box;
 };
 
-// Makes the box of `producer` in `boxes` hold this one, too.
-void include(std::vector<ReadBox>& boxes, int producer, const Box& box);
+// Boxes that the points of one Func are in at most, where they lie apart.
+inline constexpr int kBoxesApart = 4;
 
-// Puts the region of every producer in memory that `stage` reads while its loops cover `loops` into `found`.
+// Makes a box hold another one, too, unless they may lie apart and a box around both would be larger than the two.
+bool include(Box& existing, const Box& box, bool may_be_apart);
+
+// Puts the region of every producer in memory that `stage` reads while its loops cover `loops` into `found`: one box
+// each, or several of what is read crosswise.
 void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage, const Box& loops,
                 std::vector<ReadBox>& found);
 

@@ -1,6 +1,7 @@
 #include "schedule/regions.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "pipeline/bounds.hpp"
 
@@ -10,6 +11,40 @@ namespace {
 
 std::span<const Interval> span_of(const Box& box) {
     return {box.intervals.data(), static_cast<size_t>(box.dimensions)};
+}
+
+// How far through the loops of a Stage an iteration is, from 0 to 1, loop by loop: points that fill the unit cube
+// evenly however few they are (the additive sequence of M. Roberts, "The unreasonable effectiveness of quasirandom
+// sequences", 2018), from its middle on.
+class Places {
+  public:
+    Places() {
+        for (int loops = 1; loops <= kMaxLoops; loops++) {
+            double ratio = 1;  // root of x^(loops + 1) = x + 1
+            for (int step = 0; step < 64; step++) {
+                ratio = std::pow(1 + ratio, 1.0 / (loops + 1));
+            }
+            for (int loop = 0; loop < loops; loop++) {
+                steps_[static_cast<size_t>(loops - 1)][static_cast<size_t>(loop)] = std::pow(ratio, -(loop + 1));
+            }
+        }
+    }
+
+    double of(int iteration, int loop, int loops) const {
+        const double step = steps_[static_cast<size_t>(loops - 1)][static_cast<size_t>(loop)];
+        const double place = 0.5 + iteration * step;
+        return place - std::floor(place);
+    }
+
+  private:
+    std::array<std::array<double, kMaxLoops>, kMaxLoops> steps_{};
+};
+
+// The tile, of those of `size` that cover `extent`, that an iteration is in; of whole ones, as most are.
+int64_t tile_of(int iteration, int loop, int loops, int64_t extent, int64_t size) {
+    static const Places places;
+    return std::clamp(static_cast<int64_t>(places.of(iteration, loop, loops) * static_cast<double>(extent / size)),
+                      int64_t{0}, extent / size - 1);
 }
 
 }  // namespace
@@ -49,6 +84,16 @@ Box read_box(const Edge& edge, const Box& loops) {
     return box;
 }
 
+Box read_box(const Edge& edge, const Access& access, const Box& loops) {
+    Box box = read_box(edge, loops);
+    for (size_t d = 0; d < access.bounds.size() && !box.is_empty; d++) {
+        const Interval own = evaluate(access.bounds[d], span_of(loops));
+        Interval& side = box.intervals[d];
+        side = {std::clamp(own.min, side.min, side.max), std::clamp(own.max, side.min, side.max)};
+    }
+    return box;
+}
+
 bool Regions::is_inside(int func, const Site& site) const {
     if (site.is_root()) {
         return true;
@@ -64,7 +109,7 @@ bool Regions::is_inside(int func, const Site& site) const {
 }
 
 uint64_t Regions::readers(int func) {
-    uint64_t hash = combine(index_.id, static_cast<uint64_t>(func));
+    uint64_t hash = combine(seed_, static_cast<uint64_t>(func));
     for (const Consumer& consumer : index_.consumers[static_cast<size_t>(func)]) {
         hash = mix(hash + surroundings(index_.stage(consumer.stage).func));
     }
@@ -184,7 +229,9 @@ void Regions::narrow(int stage_id, const Site& site, Box& box) const {
         const int64_t extent = box[i].extent();
         if (size < extent) {
             const int64_t count = (extent + size - 1) / size;
-            box[i].min += (count - 1) / 2 * size;
+            const int64_t tile =
+                iteration_ == 0 ? (count - 1) / 2 : tile_of(iteration_, i, box.dimensions, extent, size);
+            box[i].min += tile * size;
             box[i].max = std::min(box[i].max, box[i].min + size - 1);
         }
     }

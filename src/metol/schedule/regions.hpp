@@ -1,8 +1,9 @@
 // Which region of a Func is needed, and which part of a Stage's loops runs, in one iteration of any loop of a nest.
 //
 // Enters: a LoopNest. Leaves: boxes of integers. As in Adams et al. 2019, §4.1 and §7, one representative iteration of
-// each loop is looked at: the middle one. What is needed of a Func depends on the Funcs that consume it, and on no
-// other, so boxes are kept from one loop nest to the next, under a hash of the schedules of all these.
+// each loop is looked at: the middle one, unless another is asked for. What is needed of a Func depends on the Funcs
+// that consume it, and on no other, so boxes are kept from one loop nest to the next, under a hash of the schedules of
+// all these.
 #pragma once
 
 #include "schedule/loop_nest.hpp"
@@ -22,9 +23,13 @@ struct Box {
     void include(const Box& other);
 };
 
+// Iterations of each loop that there are to look at, where they differ; number 0 is the middle one.
+inline constexpr int kIterations = 4;
+
 class Regions {
   public:
-    Regions(const PipelineIndex& index, const LoopNest& nest) : index_(index), nest_(nest) {}
+    Regions(const PipelineIndex& index, const LoopNest& nest, int iteration = 0)
+        : index_(index), nest_(nest), iteration_(iteration), seed_(mix(index.id) + static_cast<uint64_t>(iteration)) {}
 
     // Region of `func` that the Stages inside `site` read in one iteration of it; empty where none does.
     const Box& required(int func, const Site& site);
@@ -58,7 +63,7 @@ class Regions {
     // Hashes all that decides which part of `func` is needed anywhere: what consumes it, and what consumes that.
     uint64_t readers(int func);
     uint64_t key(Table table, int id, const Site& site, uint64_t dependencies) const {
-        return site_key(static_cast<int>(table), id, site) ^ combine(index_.id, dependencies);
+        return site_key(static_cast<int>(table), id, site) ^ combine(seed_, dependencies);
     }
 
     template <typename Make>
@@ -66,6 +71,8 @@ class Regions {
 
     const PipelineIndex& index_;
     const LoopNest& nest_;
+    const int iteration_;
+    const uint64_t seed_;  // of all keys
     Borrowed<SiteTable<Box, kKept>> boxes_;
     Borrowed<SiteTable<int64_t, kKept>> iterations_;
     Borrowed<FuncTable> surroundings_;
@@ -73,5 +80,7 @@ class Regions {
 
 // The region of the producer that `edge` reads while the consumer's loops cover `loops`.
 Box read_box(const Edge& edge, const Box& loops);
+// What of it the loads of one of its Accesses read; the region of all where that is not told apart.
+Box read_box(const Edge& edge, const Access& access, const Box& loops);
 
 }  // namespace metol

@@ -148,6 +148,7 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_fuse", &metol::SpaceOptions::allow_fuse)
         .def_readwrite("allow_align_storage", &metol::SpaceOptions::allow_align_storage)
         .def_readwrite("allow_prefetch", &metol::SpaceOptions::allow_prefetch)
+        .def_readwrite("allow_iterations", &metol::SpaceOptions::allow_iterations)
         .def_readwrite("sample_depth", &metol::SpaceOptions::sample_depth)
         .def_readwrite("sample_seed", &metol::SpaceOptions::sample_seed)
         .def(
@@ -420,6 +421,9 @@ void bind_space(py::module_& m) {
             "restrict",
             [](const Space& space, const metol::SpaceOptions& options) { return space.restricted(options); },
             py::arg("options"), "The same space with other parts switched off; states and costs are shared.")
+        .def_property_readonly(
+            "crosswise", [](const Space& space) { return space.index().crosswise; },
+            "[Funcs] ids of the Funcs that each needs at places that move apart, directly or through others.")
         .def(
             "pruned_counts",
             [](const Space& space) {

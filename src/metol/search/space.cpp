@@ -71,7 +71,7 @@ Decision DecisionFamily::decode(int64_t number) const {
 
 Space::Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, SpaceOptions options,
              int threads)
-    : index_(std::make_shared<const PipelineIndex>(std::move(dag), options.closed)),
+    : index_(std::make_shared<const PipelineIndex>(std::move(dag), options.closed, options.allow_iterations)),
       target_(std::move(target)),
       options_(std::move(options)),
       steps_(target_->steps(*index_, options_)),

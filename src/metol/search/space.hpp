@@ -100,6 +100,9 @@ class Space {
     double cost_one(const LoopNest& nest, const Groups& groups, const CostModelWeights& model, GroupMemo& memo);
     double cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const;
     double cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model, GroupMemo& memo) const;
+    // The rows of a sub-nest, averaged over several iterations where they differ.
+    void featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
+                         std::span<StageRow> rows) const;
     GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
                          GroupMemo& memo) const;
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "schedule/hashing.hpp"
+#include "schedule/regions.hpp"
 #include "search/space_shared.hpp"
 
 namespace metol {
@@ -43,7 +44,59 @@ struct Scratch {
 // Loop nests whose keys are looked up together.
 constexpr size_t kBlock = 8;
 
+// Does what the sub-nest reads depend on which iteration of its loops is looked at?
+bool has_uneven_iterations(const SubNest& sub_nest) {
+    const auto reads = [&](int32_t producer) {
+        return std::ranges::any_of(
+            sub_nest.index.consumers[static_cast<size_t>(producer)], [&](const Consumer& consumer) {
+                const int32_t reader = sub_nest.index.stage(consumer.stage).func;
+                return sub_nest.nest[reader].placement == Placement::Inline ||
+                       std::ranges::find(sub_nest.group, reader) != sub_nest.group.end();
+            });
+    };
+    return std::ranges::any_of(sub_nest.group, [&](int32_t func) {
+        return std::ranges::any_of(sub_nest.index.crosswise[static_cast<size_t>(func)], reads);
+    });
+}
+
+void add(std::span<float> sum, std::span<const float> row) {
+    for (size_t column = 0; column < sum.size(); column++) {
+        sum[column] += row[column];
+    }
+}
+
+void scale(std::span<float> row, float factor) {
+    for (float& value : row) {
+        value *= factor;
+    }
+}
+
 }  // namespace
+
+void Space::featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
+                            std::span<StageRow> rows) const {
+    target_->featurize(sub_nest, stages, is_analytical, rows);
+    if (!has_uneven_iterations(sub_nest)) {
+        return;
+    }
+    // Each iteration stands for as many as the others.
+    for (sub_nest.iteration = 1; sub_nest.iteration < kIterations; sub_nest.iteration++) {
+        std::vector<StageRow> others(rows.size());
+        target_->featurize(sub_nest, stages, is_analytical, others);
+        for (size_t i = 0; i < rows.size(); i++) {
+            add(rows[i].row, others[i].row);
+            for (size_t part = 0; part < rows[i].inlined.size(); part++) {
+                add(rows[i].inlined[part].row, others[i].inlined[part].row);
+            }
+        }
+    }
+    for (StageRow& row : rows) {
+        scale(row.row, 1.0F / kIterations);
+        for (StageRow::Inlined& part : row.inlined) {
+            scale(part.row, 1.0F / kIterations);
+        }
+    }
+}
 
 GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
                             GroupMemo& memo) const {
@@ -76,7 +129,7 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
     for (StageRow& row : made) {
         row.inlined.clear();
     }
-    target_->featurize(*index_, nest, members, missing, model.coefficients.empty(), made);
+    featurize_group({*index_, nest, members}, missing, model.coefficients.empty(), made);
     for (size_t i = 0; i < missing.size(); i++) {
         const uint64_t key = keys[positions[i]];
         std::vector<const InlinedRow*> inlined;
@@ -202,7 +255,7 @@ std::vector<float> Space::featurize(std::span<const State> states) {
                 stages.insert(stages.end(), index_->func(func).stages.begin(), index_->func(func).stages.end());
             }
             std::vector<StageRow> rows(stages.size());
-            target_->featurize(*index_, *states[i], members, stages, false, rows);
+            featurize_group({*index_, *states[i], members}, stages, false, rows);
             for (size_t s = 0; s < stages.size(); s++) {
                 std::copy(rows[s].row.begin(), rows[s].row.end(), row_of(stages[s]).begin());
                 for (const StageRow::Inlined& part : rows[s].inlined) {

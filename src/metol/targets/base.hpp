@@ -26,6 +26,7 @@ struct SpaceOptions {
     bool allow_fuse = false;                    // true: Stages may share the outer loops of others
     bool allow_align_storage = false;           // true: rows may be padded to whole vectors
     bool allow_prefetch = false;                // true: Stages may ask ahead for what they read
+    bool allow_iterations = true;               // false: one iteration of each loop stands for all, always
     std::vector<int32_t> closed;                // Funcs in whose loops nothing may be computed
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
     // Of the children of a state that share a structural hash of this depth, only log2 are offered, chosen at random
@@ -73,6 +74,14 @@ struct StageRow {
     std::vector<Inlined> inlined;
 };
 
+// The Funcs of a loop nest that share a root ancestor, and which iteration of their loops is looked at.
+struct SubNest {
+    const PipelineIndex& index;
+    const LoopNest& nest;
+    std::span<const int32_t> group;
+    int iteration = 0;  // below kIterations; 0 is the middle one
+};
+
 class Target {
   public:
     virtual ~Target() = default;
@@ -91,11 +100,11 @@ class Target {
     virtual std::span<const FeatureColumn> term_columns() const = 0;
     virtual std::span<const FeatureColumn> quantity_columns() const = 0;
     virtual std::vector<TermConstant> term_constants() const = 0;
-    // Fills the rows of `stages`, which belong to Funcs of `group` (all that share a root ancestor). A row depends on
-    // the loop nest only as far as search/group_memo.hpp says. Where the rows are for `analytical_coefficients` alone,
-    // columns that these multiply by zero may be left at zero.
-    virtual void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
-                           std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows) const = 0;
+    // Fills the rows of `stages`, which belong to Funcs of the sub-nest. A row depends on the loop nest only as far as
+    // search/group_memo.hpp says. Where the rows are for `analytical_coefficients` alone, columns that these multiply
+    // by zero may be left at zero. Which rows of inlined Funcs there are does not depend on the iteration.
+    virtual void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool is_analytical,
+                           std::span<StageRow> rows) const = 0;
     // Adds to the row of a Func what another sub-nest that inlines it does with it.
     virtual void add_inlined(std::span<const float> part, std::span<float> row) const = 0;
     // Fills the columns that depend on all groups at once, in the rows of a whole state.

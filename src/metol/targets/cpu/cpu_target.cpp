@@ -39,9 +39,9 @@ class CpuTarget final : public Target {
         return {{"cores", static_cast<double>(machine_.cores)}};
     }
 
-    void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
-                   std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows) const override {
-        cpu::GroupFeaturizer(machine_, index, nest, group).run(stages, is_analytical, rows);
+    void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool is_analytical,
+                   std::span<StageRow> rows) const override {
+        cpu::GroupFeaturizer(machine_, sub_nest).run(stages, is_analytical, rows);
     }
 
     void add_inlined(std::span<const float> part, std::span<float> row) const override {

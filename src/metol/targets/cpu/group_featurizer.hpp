@@ -20,11 +20,14 @@ struct Footprint {
 
 class GroupFeaturizer {
   public:
-    GroupFeaturizer(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
-                    std::span<const int32_t> group)
-        : machine_(machine), index_(index), nest_(nest), group_(group), regions_(index, nest) {
-        for (int32_t func : group) {
-            is_shared_ = is_shared_ || nest[func].leader() >= 0;
+    GroupFeaturizer(const CpuParameters& machine, const SubNest& sub_nest)
+        : machine_(machine),
+          index_(sub_nest.index),
+          nest_(sub_nest.nest),
+          group_(sub_nest.group),
+          regions_(sub_nest.index, sub_nest.nest, sub_nest.iteration) {
+        for (int32_t func : group_) {
+            is_shared_ = is_shared_ || nest_[func].leader() >= 0;
         }
     }
 
@@ -43,10 +46,15 @@ class GroupFeaturizer {
     };
     // The regions that a site touches outside of what is stored in it, while they are being added up.
     struct Outside {
-        std::vector<ReadBox> boxes;
-        std::vector<int32_t> places;  // [Funcs] in `boxes`, -1 for none
+        struct Part {
+            int func;
+            Box box;
+            int32_t next;  // of the same Func, apart from this one; -1 for none
+        };
+        std::vector<Part> parts;
+        std::vector<int32_t> places;  // [Funcs] of the first in `parts`, -1 for none
         void lend() {}
-        void include(int func, const Box& box);
+        void include(int func, const Box& box, bool may_be_apart);
         void clear();
     };
     struct Chain {
@@ -60,6 +68,8 @@ class GroupFeaturizer {
     bool is_known(int func) const {
         return index_.func(func).is_input || nest_[func].placement != Placement::Unscheduled;
     }
+
+    bool is_read_apart(int func) const { return index_.is_read_crosswise[static_cast<size_t>(func)]; }
 
     Footprint footprint_of(int func, const Box& box);
 

@@ -81,24 +81,26 @@ const StageReads& GroupFeaturizer::effective_reads_of(int stage) {
     return effective_reads_->add(key) = effective_reads(index_, nest_, stage);
 }
 
-void GroupFeaturizer::Outside::include(int func, const Box& box) {
+void GroupFeaturizer::Outside::include(int func, const Box& box, bool may_be_apart) {
     const auto f = static_cast<size_t>(func);
     if (f >= places.size()) {
         places.resize(f + 1, -1);
     }
-    if (places[f] < 0) {
-        places[f] = static_cast<int32_t>(boxes.size());
-        boxes.push_back({func, box});
-        return;
+    int count = 0;
+    for (int32_t place = places[f]; place >= 0; place = parts[static_cast<size_t>(place)].next) {
+        if (metol::include(parts[static_cast<size_t>(place)].box, box, may_be_apart && ++count < kBoxesApart)) {
+            return;
+        }
     }
-    boxes[static_cast<size_t>(places[f])].box.include(box);
+    parts.push_back({func, box, places[f]});
+    places[f] = static_cast<int32_t>(parts.size()) - 1;
 }
 
 void GroupFeaturizer::Outside::clear() {
-    for (const ReadBox& read : boxes) {
-        places[static_cast<size_t>(read.producer)] = -1;
+    for (const Part& part : parts) {
+        places[static_cast<size_t>(part.func)] = -1;
     }
-    boxes.clear();
+    parts.clear();
 }
 
 double GroupFeaturizer::touched_bytes(const Site& site) {
@@ -115,8 +117,8 @@ double GroupFeaturizer::touched_bytes(const Site& site) {
     };
     const bool may_fit = is_shared_ ? std::ranges::all_of(shared_sites(site), fits_with) : fits_with(site);
     if (may_fit) {
-        for (const ReadBox& read : outside_->boxes) {
-            bytes += footprint_of(read.producer, read.box).bytes;
+        for (const Outside::Part& part : outside_->parts) {
+            bytes += footprint_of(part.func, part.box).bytes;
         }
     }
     return touched_->add(key) = bytes;
@@ -144,10 +146,10 @@ double GroupFeaturizer::touch(const Site& site, double enough) {
                 if (least > enough) {
                     return least;
                 }
-                outside_->include(read.producer, read.box);
+                outside_->include(read.producer, read.box, is_read_apart(read.producer));
             }
             if (is_own || (site.is_root() && nest_[func].placement == Placement::Root)) {
-                outside_->include(func, written_box(stage, site));
+                outside_->include(func, written_box(stage, site), is_read_apart(func));
             }
         }
     }
@@ -219,17 +221,16 @@ Footprint GroupFeaturizer::traffic(const StageContext& context, int producer, do
 }
 
 Footprint GroupFeaturizer::first_read(const StageContext& context, int producer, const Site& site, double capacity) {
-    const auto box_of = [&](int stage, const Site& at) -> const Box* {
-        const std::vector<ReadBox>& reads = reads_at(stage, at);
-        const auto read = std::find_if(reads.begin(), reads.end(),
-                                       [&](const ReadBox& candidate) { return candidate.producer == producer; });
-        return read == reads.end() ? nullptr : &read->box;
-    };
-    const Box* own = box_of(context.id, site);
-    if (own == nullptr) {
-        return {};
+    Footprint all;
+    Box own;
+    for (const ReadBox& read : reads_at(context.id, site)) {
+        if (read.producer == producer) {
+            const Footprint part = footprint_of(producer, read.box);
+            all.bytes += part.bytes;
+            all.segments += part.segments;
+            own.include(read.box);
+        }
     }
-    const Footprint all = footprint_of(producer, *own);
     const StageNest& nest = context.nest;
     const bool is_own_loop = site.stage == context.id;
     if (nest.leader < 0 || (is_own_loop && site.level > nest.shared_level) ||
@@ -242,15 +243,17 @@ Footprint GroupFeaturizer::first_read(const StageContext& context, int producer,
             break;
         }
         const Site same = is_own_loop ? Site{static_cast<int16_t>(stage), site.level, site.loops} : site;
-        if (const Box* box = box_of(stage, same)) {
-            before.include(*box);
+        for (const ReadBox& read : reads_at(stage, same)) {
+            if (read.producer == producer) {
+                before.include(read.box);
+            }
         }
     }
     if (before.is_empty) {
         return all;
     }
     Box both = before;
-    both.include(*own);
+    both.include(own);
     const Footprint known = footprint_of(producer, before);
     const Footprint together = footprint_of(producer, both);
     return {std::clamp(together.bytes - known.bytes, 0.0, all.bytes),

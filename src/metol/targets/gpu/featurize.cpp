@@ -57,15 +57,14 @@ double sectors_of(const EffectiveAccess& access, const Trips& threads, const War
 
 class StageFeaturizer {
   public:
-    StageFeaturizer(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, int stage_id,
-                    const StageNest& tiling)
+    StageFeaturizer(const GpuParameters& machine, const SubNest& sub_nest, int stage_id, const StageNest& tiling)
         : machine_(machine),
-          index_(index),
-          nest_(nest),
+          index_(sub_nest.index),
+          nest_(sub_nest.nest),
           id_(stage_id),
-          stage_(index.stage(stage_id)),
+          stage_(index_.stage(stage_id)),
           tiling_(tiling),
-          regions_(index, nest) {}
+          regions_(index_, nest_, sub_nest.iteration) {}
 
     void run(StageRow& row) {
         row.row.assign(kFeatureCount, 0.0F);
@@ -188,16 +187,16 @@ class StageFeaturizer {
 
 }  // namespace
 
-void featurize(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
-               std::span<const int32_t> stages, std::span<StageRow> rows) {
+void featurize(const GpuParameters& machine, const SubNest& sub_nest, std::span<const int32_t> stages,
+               std::span<StageRow> rows) {
     for (size_t i = 0; i < stages.size(); i++) {
-        const Stage& stage = index.stage(stages[i]);
+        const Stage& stage = sub_nest.index.stage(stages[i]);
         if (stage.is_undef) {
             rows[i].row.assign(kFeatureCount, 0.0F);
             continue;
         }
-        const StageNest& tiling = nest[stage.func].stages[static_cast<size_t>(stage.index)];
-        StageFeaturizer(machine, index, nest, stages[i], tiling).run(rows[i]);
+        const StageNest& tiling = sub_nest.nest[stage.func].stages[static_cast<size_t>(stage.index)];
+        StageFeaturizer(machine, sub_nest, stages[i], tiling).run(rows[i]);
     }
 }
 

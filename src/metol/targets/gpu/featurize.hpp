@@ -3,16 +3,15 @@
 
 #include <span>
 
-#include "schedule/loop_nest.hpp"
-#include "schedule/pipeline_index.hpp"
+#include "targets/base.hpp"
 #include "targets/gpu/gpu_parameters.hpp"
 
 namespace metol::gpu {
 
 // Makes the rows of `stages`, and what each adds to those of what is inlined into it.
 // A Func that is not scheduled yet costs nothing to read.
-void featurize(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
-               std::span<const int32_t> stages, std::span<StageRow> rows);
+void featurize(const GpuParameters& machine, const SubNest& sub_nest, std::span<const int32_t> stages,
+               std::span<StageRow> rows);
 
 void add_inlined_row(std::span<const float> part, std::span<float> row);
 

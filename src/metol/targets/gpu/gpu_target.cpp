@@ -36,9 +36,9 @@ class GpuTarget final : public Target {
     std::span<const FeatureColumn> quantity_columns() const override { return gpu::quantity_columns(); }
     std::vector<TermConstant> term_constants() const override { return {}; }
 
-    void featurize(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t>,
-                   std::span<const int32_t> stages, bool, std::span<StageRow> rows) const override {
-        gpu::featurize(machine_, index, nest, stages, rows);
+    void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool,
+                   std::span<StageRow> rows) const override {
+        gpu::featurize(machine_, sub_nest, stages, rows);
     }
 
     void add_inlined(std::span<const float> part, std::span<float> row) const override {

@@ -1,0 +1,150 @@
+#include "schedule/crosswise.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "pipeline/bounds.hpp"
+#include "schedule/decision.hpp"
+
+namespace metol {
+
+namespace {
+
+// What never lies further apart than this is as good as in one place: three channels, the taps of a filter.
+constexpr double kFarApart = 64;
+
+// Ways in which the same Func may be read that are told apart; two make it crosswise.
+constexpr size_t kMovements = 4;
+
+// How the coordinates of a Func move with those of the Func that needs it: slopes, NaN where they are not constant.
+using Movement = std::vector<std::array<double, kMaxLoops>>;
+
+Movement identity(int dimensions) {
+    Movement movement(static_cast<size_t>(dimensions));
+    for (size_t d = 0; d < movement.size(); d++) {
+        movement[d].fill(0);
+        movement[d][d] = 1;
+    }
+    return movement;
+}
+
+double slope_of(const JacobianRow& row, size_t loop) {
+    return row.is_known[loop] ? static_cast<double>(row.numerator[loop]) / row.denominator[loop]
+                              : std::numeric_limits<double>::quiet_NaN();
+}
+
+// Does a reduction go far along a coordinate by itself, and so over the same points in every iteration?
+bool is_swept(const Func& func, const Stage& stage, const JacobianRow& row) {
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        const LoopDim& loop = stage.loops[i];
+        if (loop.is_reduction && slope_of(row, i) != 0) {
+            const auto turns = static_cast<double>(evaluate(loop.bounds, func.root_region).extent() - 1);
+            if (!(turns * std::abs(slope_of(row, i)) < kFarApart)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+Movement through(const Func& func, const Stage& stage, const Movement& outer, const Access& access) {
+    Movement inner(access.jacobian.size());
+    for (size_t d = 0; d < inner.size(); d++) {
+        const JacobianRow& row = access.jacobian[d];
+        if (is_swept(func, stage, row)) {
+            inner[d].fill(std::numeric_limits<double>::quiet_NaN());
+            continue;
+        }
+        inner[d].fill(0);
+        for (size_t i = 0; i < stage.loops.size(); i++) {
+            const double slope = slope_of(row, i);
+            if (stage.loops[i].is_reduction || slope == 0) {
+                continue;
+            }
+            const auto& moved = outer[static_cast<size_t>(stage.loops[i].pure_dim)];
+            for (size_t k = 0; k < kMaxLoops; k++) {
+                inner[d][k] += moved[k] == 0 ? 0 : slope * moved[k];
+            }
+        }
+    }
+    return inner;
+}
+
+// How far apart two ways of reading a Func come while those coordinates of `host` that move both go over its region.
+// What is read all over the place, in any iteration, is not looked at.
+double distance(const Func& host, const Movement& a, const Movement& b) {
+    double largest = 0;
+    for (size_t d = 0; d < a.size(); d++) {
+        double apart = 0;
+        for (size_t k = 0; k < host.root_region.size(); k++) {
+            const double step = std::abs(a[d][k] - b[d][k]);
+            apart += std::isnan(step) ? 0 : step * static_cast<double>(host.root_region[k].extent() - 1);
+        }
+        largest = std::max(largest, apart);
+    }
+    return largest;
+}
+
+class Search {
+  public:
+    Search(const PipelineDag& dag, int32_t host)
+        : dag_(dag), host_(dag.funcs[static_cast<size_t>(host)]), reached_(dag.funcs.size()) {
+        reached_[static_cast<size_t>(host)] = {identity(host_.dimensions())};
+        // Ids are topological: whatever reads a Func has been visited before it.
+        for (auto f = static_cast<size_t>(host) + 1; f-- > 0;) {
+            for (const Movement& movement : reached_[f]) {
+                visit(dag.funcs[f], movement);
+            }
+        }
+    }
+
+    std::vector<int32_t> crosswise() const {
+        std::vector<int32_t> found;
+        for (size_t f = 0; f < reached_.size(); f++) {
+            if (reached_[f].size() > 1) {
+                found.push_back(static_cast<int32_t>(f));
+            }
+        }
+        return found;
+    }
+
+  private:
+    void visit(const Func& func, const Movement& movement) {
+        for (const int32_t s : func.stages) {
+            const Stage& stage = dag_.stages[static_cast<size_t>(s)];
+            for (const Edge& edge : stage.edges) {
+                for (const Access& access : edge.accesses) {
+                    add(reached_[static_cast<size_t>(edge.producer)], through(func, stage, movement, access));
+                }
+            }
+        }
+    }
+
+    void add(std::vector<Movement>& known, Movement movement) const {
+        const bool is_known = std::ranges::any_of(
+            known, [&](const Movement& other) { return distance(host_, other, movement) < kFarApart; });
+        if (!is_known && known.size() < kMovements) {
+            known.push_back(std::move(movement));
+        }
+    }
+
+    const PipelineDag& dag_;
+    const Func& host_;
+    std::vector<std::vector<Movement>> reached_;  // [Funcs]
+};
+
+}  // namespace
+
+std::vector<std::vector<int32_t>> find_crosswise(const PipelineDag& dag) {
+    std::vector<std::vector<int32_t>> crosswise(dag.funcs.size());
+    for (size_t host = 0; host < dag.funcs.size(); host++) {
+        if (!dag.funcs[host].stages.empty()) {
+            crosswise[host] = Search(dag, static_cast<int32_t>(host)).crosswise();
+        }
+    }
+    return crosswise;
+}
+
+}  // namespace metol

@@ -1,0 +1,44 @@
+"""The pipelines of examples/parts.py: each is verified, and has a use for the part of the search it is there for."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from metol import SearchOptions, autoschedule
+from metol.targets.cpu import CpuMachine
+
+FILE = Path(__file__).parents[1] / "examples" / "parts.py"
+
+
+@pytest.fixture(scope="module")
+def parts() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("parts", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "turned"),
+    [
+        ("plus_transpose", (512,), SearchOptions(iterations=False)),
+        ("dot_product", (1 << 20,), SearchOptions(rfactor=False)),
+        ("transposed_product", (256,), SearchOptions(staging=False)),
+        ("extremes", (2048, 64), SearchOptions(rfactor=False)),
+        ("shadows_and_lights", (2048, 2048), SearchOptions(fuse=True)),
+    ],
+)
+def test_each_is_scheduled_otherwise_without_its_part(
+    parts: ModuleType, name: str, sizes: tuple[int, ...], turned: SearchOptions
+) -> None:
+    build = getattr(parts, name)
+    machine = CpuMachine.default(threads=2)
+    found = autoschedule(build(*sizes), machine=machine, verify=True)
+    other = autoschedule(build(*sizes), machine=machine, options=turned)
+    assert found.origin == other.origin == "search"
+    assert found.verification
+    assert found.schedule.directives != other.schedule.directives
