@@ -1,12 +1,13 @@
 """What lowered code says that it needs, beside what Halide finds by compiling and asking."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import halide as hl
 import pytest
 from sample_algorithms import X, Y, blur, histogram
 
-from metol.errors import ExtractionError
+from metol.errors import ExtractionError, MetolError
 from metol.pipeline import LoweredPipeline, copy_pipeline, placements, strip_schedules
 
 TARGET = str(hl.get_host_target())
@@ -106,3 +107,32 @@ def test_strip_leaves_the_wrappers_of_kept_funcs_alone(capfd: pytest.CaptureFixt
     strip_schedules(pipeline)
     pipeline.print_loop_nest()
     assert "produce blur_x" not in capfd.readouterr().err
+
+
+def loops_in(pipeline: hl.Pipeline, path: Path) -> int:
+    pipeline.compile_to_lowered_stmt(str(path), pipeline.infer_arguments(), hl.StmtOutputFormat.Text)
+    return path.read_text().count("for (")
+
+
+def clamped() -> tuple[hl.Func, hl.Func]:
+    source, output = hl.ImageParam(hl.Int(32), 1, "source"), hl.Func("output")
+    clamped = hl.BoundaryConditions.repeat_edge(source)
+    output[X] = clamped[X - 1] + clamped[X + 1]
+    return output, clamped
+
+
+def test_loops_are_split_as_before_once_a_pipeline_has_been_lowered(tmp_path: Path) -> None:
+    output, _ = clamped()
+    pipeline = hl.Pipeline(output)
+    before = loops_in(pipeline, tmp_path / "before.stmt")
+    assert before > 1  # the ends and the middle
+    LoweredPipeline(pipeline, TARGET)
+    assert loops_in(pipeline, tmp_path / "after.stmt") == before
+
+
+def test_what_is_told_to_be_split_and_cannot_be_is_refused() -> None:
+    source, output = hl.ImageParam(hl.Int(32), 1, "source"), hl.Func("output")
+    output[X] = source[X]
+    output.always_partition_all()
+    with pytest.raises(MetolError):
+        LoweredPipeline(hl.Pipeline(output), TARGET)

@@ -176,11 +176,51 @@ Halide::Target checked_target(const std::string& text) {
         .without_feature(Halide::Target::NoBoundsQuery);
 }
 
+// Keeps Halide from splitting off the ends of loops while it lowers a pipeline, where it is not told to. That
+// multiplies code, comes after all bounds are known, and refuses nothing that Halide would do by itself.
+class WithoutPartitions {
+  public:
+    explicit WithoutPartitions(const std::vector<hi::Function>& outputs) {
+        for (const auto& [name, function] : hi::build_environment(outputs)) {
+            hi::Function func = function;
+            if (func.has_pure_definition()) {
+                change(func.definition());
+            }
+            for (int update = 0; update < static_cast<int>(func.updates().size()); update++) {
+                change(func.update(update));
+            }
+        }
+    }
+    ~WithoutPartitions() {
+        for (hi::Dim* dim : changed_) {
+            dim->partition_policy = Halide::Partition::Auto;
+        }
+    }
+    WithoutPartitions(const WithoutPartitions&) = delete;
+    WithoutPartitions& operator=(const WithoutPartitions&) = delete;
+
+  private:
+    void change(hi::Definition& definition) {
+        for (hi::Dim& dim : definition.schedule().dims()) {
+            if (dim.partition_policy == Halide::Partition::Auto) {
+                dim.partition_policy = Halide::Partition::Never;
+                changed_.push_back(&dim);
+            }
+        }
+        for (hi::Specialization& branch : definition.specializations()) {
+            change(branch.definition);
+        }
+    }
+
+    std::vector<hi::Dim*> changed_;
+};
+
 }  // namespace
 
 LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target) {
     code_ = translate_halide_errors([&] {
         Halide::Pipeline pipeline = to_pipeline(object);
+        const WithoutPartitions whole(outputs_of(pipeline));
         const Halide::Module module =
             pipeline.compile_to_module(pipeline.infer_arguments(), kFunction, checked_target(target));
         return std::make_shared<const Code>(Code{module.get_function_by_name(kFunction).body});

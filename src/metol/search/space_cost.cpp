@@ -47,12 +47,12 @@ constexpr size_t kBlock = 8;
 // Does what the sub-nest reads depend on which iteration of its loops is looked at?
 bool has_uneven_iterations(const SubNest& sub_nest) {
     const auto reads = [&](int32_t producer) {
-        return std::ranges::any_of(
-            sub_nest.index.consumers[static_cast<size_t>(producer)], [&](const Consumer& consumer) {
-                const int32_t reader = sub_nest.index.stage(consumer.stage).func;
-                return sub_nest.nest[reader].placement == Placement::Inline ||
-                       std::ranges::find(sub_nest.group, reader) != sub_nest.group.end();
-            });
+        return std::ranges::any_of(sub_nest.index.consumers[static_cast<size_t>(producer)],
+                                   [&](const Consumer& consumer) {
+                                       const int32_t reader = sub_nest.index.stage(consumer.stage).func;
+                                       return sub_nest.nest[reader].placement == Placement::Inline ||
+                                              std::ranges::find(sub_nest.group, reader) != sub_nest.group.end();
+                                   });
     };
     return std::ranges::any_of(sub_nest.group, [&](int32_t func) {
         return std::ranges::any_of(sub_nest.index.crosswise[static_cast<size_t>(func)], reads);
