@@ -103,12 +103,14 @@ uint64_t inlined_hash(const PipelineIndex& index, const LoopNest& nest, int func
 }
 
 bool include(Box& existing, const Box& box, bool may_be_apart) {
-    Box hull = existing;
-    hull.include(box);
-    if (may_be_apart && hull.points() > existing.points() + box.points()) {
-        return false;
+    if (may_be_apart) {
+        Box hull = existing;
+        hull.include(box);
+        if (hull.points() > existing.points() + box.points()) {
+            return false;
+        }
     }
-    existing = hull;
+    existing.include(box);
     return true;
 }
 

@@ -6,6 +6,8 @@
 // all these.
 #pragma once
 
+#include <algorithm>
+
 #include "schedule/loop_nest.hpp"
 #include "schedule/pipeline_index.hpp"
 #include "schedule/site_table.hpp"
@@ -16,6 +18,16 @@ struct Box {
     int8_t dimensions = 0;
     bool is_empty = true;
     std::array<Interval, kMaxLoops> intervals;
+
+    Box() = default;
+    Box(const Box& other) { *this = other; }
+    // Copies the intervals that there are.
+    Box& operator=(const Box& other) {
+        dimensions = other.dimensions;
+        is_empty = other.is_empty;
+        std::copy_n(other.intervals.begin(), dimensions, intervals.begin());
+        return *this;
+    }
 
     const Interval& operator[](int d) const { return intervals[static_cast<size_t>(d)]; }
     Interval& operator[](int d) { return intervals[static_cast<size_t>(d)]; }
