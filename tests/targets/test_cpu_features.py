@@ -1,10 +1,11 @@
 """Features of two small pipelines, worked out by hand from the definitions of Adams et al. 2019, appendix A."""
 
+import math
 from collections.abc import Callable
 
 import halide as hl
 import pytest
-from small_pipelines import blur, matmul
+from small_pipelines import C, X, Y, blur, finish, image, make_space, matmul
 
 from metol import _core
 from metol.pipeline import extract
@@ -112,3 +113,56 @@ def test_features_are_those_worked_out_by_hand(
 ) -> None:
     features = serial_at_root(build)[stage]
     assert {name: features[name] for name in expected} == pytest.approx(expected)
+
+
+def mosaic(channel: hl.Expr) -> hl.Pipeline:
+    """One of four channels at each point."""
+    source, output = image(40, 24, 4), hl.Func("output")
+    output[X, Y] = source[X, Y, channel] * 2
+    return finish(output)
+
+
+def test_lanes_that_take_turns_among_channels_are_loaded_one_by_one() -> None:
+    in_turn = serial_at_root(lambda: mosaic((X + 2 * Y) % 4))["output", 0]
+    alike = serial_at_root(lambda: mosaic(Y % 4))["output", 0]
+    lanes = VECTOR_BYTES // 4
+    assert (in_turn["vector_loads_per_vector"], in_turn["scalar_loads_per_vector"]) == (0, lanes)
+    assert alike["vector_loads_per_vector"] >= 1
+    assert alike["scalar_loads_per_vector"] == 0
+
+
+def in_turn(source: hl.Func | hl.ImageParam) -> hl.Expr:
+    taps = [source[X + i, Y, (X + 2 * Y + i) % 4] for i in range(4)]
+    return taps[0] * taps[1] + taps[2] * taps[3]
+
+
+def read_by_lanes() -> hl.Pipeline:
+    source, output = image(400, 240, 4), hl.Func("output")
+    output[X, Y] = in_turn(source)
+    return finish(output, sizes=(390, 230))
+
+
+def read_by_lanes_inside() -> hl.Pipeline:
+    """What reads in turn goes through what is inlined."""
+    source, double, output = image(400, 240, 4), hl.Func("double"), hl.Func("output")
+    double[X, Y, C] = source[X, Y, C] * 2
+    output[X, Y] = in_turn(double)
+    return finish(output, sizes=(390, 230))
+
+
+@pytest.mark.parametrize("build", [read_by_lanes, read_by_lanes_inside])
+def test_tiles_that_load_lane_by_lane_are_small(build: Callable[[], hl.Pipeline]) -> None:
+    """Sixteen vectors with five loads a lane are a thousand loads and more: such a program was never compiled."""
+    dag = extract(build())
+    space = make_space(dag)
+    leaves = space.rollout(space.root().take([0] * 300), list(range(300)))
+    first = sum(func.is_input for func in dag.funcs)
+    loads = []
+    for i in range(300):
+        schedules = leaves.take([i]).describe()
+        nest = schedules[dag.outputs[0]].stages[0]
+        is_alone = all(s.placement == _core.Placement.INLINE or s.func == dag.outputs[0] for s in schedules[first:])
+        if nest.vector_width > 1 and is_alone:
+            loads.append(4 * math.prod(nest.levels[-1]))
+    assert len(loads) > 10
+    assert max(loads) <= 512

@@ -51,6 +51,7 @@ LinearForm zero_form(int32_t loops) {
     LinearForm form;
     form.coefficients.resize(static_cast<size_t>(loops));
     form.is_known.assign(static_cast<size_t>(loops), 1);
+    form.has_phase.assign(static_cast<size_t>(loops), 0);
     return form;
 }
 
@@ -66,6 +67,13 @@ void lose_loop(LinearForm& form, size_t loop) {
 
 bool moves_with(const LinearForm& form, size_t loop) {
     return !form.is_known[loop] || !form.coefficients[loop].is_zero();
+}
+
+// `a` has its own phases and those of `b`.
+void add_phases(LinearForm& a, const LinearForm& b) {
+    for (size_t i = 0; i < a.has_phase.size(); i++) {
+        a.has_phase[i] |= b.has_phase[i];
+    }
 }
 
 LinearForm scale(LinearForm form, Rational by) {
@@ -99,6 +107,7 @@ LinearForm add(LinearForm a, const LinearForm& b, int64_t sign) {
     if (!a.has_offset || !b.has_offset || !sum(a.offset, b.offset)) {
         lose_offset(a);
     }
+    add_phases(a, b);
     return a;
 }
 
@@ -110,6 +119,7 @@ LinearForm lose_dependence(LinearForm a, const LinearForm& b) {
         }
     }
     lose_offset(a);
+    add_phases(a, b);
     return a;
 }
 
@@ -142,6 +152,7 @@ LinearForm look_through_extremum(LinearForm a, const LinearForm& b) {
     if (a.is_invariant() && !(a.has_offset && b.has_offset)) {
         lose_offset(a);
     }
+    add_phases(a, b);
     return a;
 }
 
@@ -158,6 +169,7 @@ LinearForm look_through_select(LinearForm a, const LinearForm& b) {
     if (!(a.has_offset && b.has_offset && a.offset == b.offset)) {
         lose_offset(a);
     }
+    add_phases(a, b);
     return a;
 }
 
@@ -290,6 +302,9 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
                 std::abs(arg(1).offset.numerator) <= kMaxPhases && has_whole_coefficients(arg(0))) {
                 form = zero_form(loop_count_);
                 form.has_offset = false;
+                for (size_t i = 0; i < form.has_phase.size(); i++) {
+                    form.has_phase[i] = moves_with(arg(0), i) || arg(0).has_phase[i];
+                }
             }
             return form;
         case ExprKind::Select:

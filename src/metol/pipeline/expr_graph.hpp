@@ -64,6 +64,7 @@ struct Rational {
 struct LinearForm {
     std::vector<Rational> coefficients;  // [loops]
     std::vector<uint8_t> is_known;       // [loops]
+    std::vector<uint8_t> has_phase;      // [loops] something small that comes back in turn is added: x % 4
     Rational offset;
     bool has_offset = true;  // false where something loop-invariant but unknown is added
     bool is_likely = false;  // it was tagged as the likely branch of a select

@@ -150,12 +150,14 @@ JacobianRow to_row(const LinearForm& form) {
         row.denominator.push_back(static_cast<int32_t>(r.denominator));
     }
     row.is_known = form.is_known;
+    row.has_phase = form.has_phase;
     return row;
 }
 
 bool is_same_jacobian(const std::vector<JacobianRow>& a, const std::vector<JacobianRow>& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const JacobianRow& x, const JacobianRow& y) {
-        return x.numerator == y.numerator && x.denominator == y.denominator && x.is_known == y.is_known;
+        return x.numerator == y.numerator && x.denominator == y.denominator && x.is_known == y.is_known &&
+               x.has_phase == y.has_phase;
     });
 }
 

@@ -12,17 +12,28 @@ EffectiveAccess direct_access(const Access& access, int producer) {
     for (size_t d = 0; d < access.jacobian.size(); d++) {
         const JacobianRow& row = access.jacobian[d];
         std::array<double, kMaxLoops> derivatives{};
+        std::bitset<kMaxLoops> phases;
         for (size_t i = 0; i < row.numerator.size(); i++) {
             derivatives[i] = row.is_known[i] ? static_cast<double>(row.numerator[i]) / row.denominator[i]
                                              : std::numeric_limits<double>::quiet_NaN();
+            phases[i] = row.has_phase[i] != 0;
         }
         out.jacobian.push_back(derivatives);
+        out.phases.push_back(phases);
         out.distinct.push_back(access.distinct_offsets[d]);
     }
     return out;
 }
 
 namespace {
+
+std::bitset<kMaxLoops> moving_loops(const std::array<double, kMaxLoops>& slopes) {
+    std::bitset<kMaxLoops> loops;
+    for (size_t k = 0; k < kMaxLoops; k++) {
+        loops[k] = slopes[k] != 0;
+    }
+    return loops;
+}
 
 // `outer` reads an inlined Func whose definition reads through `inner`: chain rule, and offsets that add up.
 EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
@@ -31,19 +42,27 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
     double positions = 1;
     for (size_t d = 0; d < inner.jacobian.size(); d++) {
         std::array<double, kMaxLoops> derivatives{};
+        std::bitset<kMaxLoops> phases;
         double distinct = inner.distinct[d];
         for (size_t i = 0; i < inlined.loops.size(); i++) {
             const double slope = inner.jacobian[d][i];
+            const auto dim = static_cast<size_t>(inlined.loops[i].pure_dim);
+            if (slope != 0) {
+                phases |= outer.phases[dim];
+            }
+            if (inner.phases[d][i]) {
+                phases |= outer.phases[dim] | moving_loops(outer.jacobian[dim]);
+            }
             if (slope == 0) {
                 continue;
             }
-            const auto dim = static_cast<size_t>(inlined.loops[i].pure_dim);
             for (size_t k = 0; k < kMaxLoops; k++) {
                 derivatives[k] += outer.jacobian[dim][k] == 0 ? 0 : slope * outer.jacobian[dim][k];
             }
             distinct += outer.distinct[dim] - 1;
         }
         out.jacobian.push_back(derivatives);
+        out.phases.push_back(phases);
         out.distinct.push_back(distinct);
         positions *= distinct;
     }

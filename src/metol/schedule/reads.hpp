@@ -1,6 +1,7 @@
 // What a Stage reads once everything inlined into it is looked through: Jacobians, and boxes of coordinates.
 #pragma once
 
+#include <bitset>
 #include <vector>
 
 #include "schedule/regions.hpp"
@@ -12,6 +13,7 @@ struct EffectiveAccess {
     int producer = -1;
     double count = 1;                                     // distinct loads a point
     std::vector<std::array<double, kMaxLoops>> jacobian;  // [dimensions of the producer]; NaN where unknown
+    std::vector<std::bitset<kMaxLoops>> phases;           // [dimensions of the producer] loops with a phase (x % 4)
     std::vector<double> distinct;                         // [dimensions] different offsets
     bool is_clamped = false;                              // through an inlined boundary condition
 };

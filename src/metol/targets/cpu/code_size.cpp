@@ -18,13 +18,22 @@ double tile_operations(const CpuParameters& machine, const PipelineIndex& index,
     for (int32_t count : own.levels.back()) {
         points *= count;
     }
+    const StageReads reads = effective_reads(index, nest, stage_id);
     double operations = operations_of(stage);
-    for (const InlinedUse& use : effective_reads(index, nest, stage_id).inlined) {
+    for (const InlinedUse& use : reads.inlined) {
         operations += use.calls_per_point * operations_of(index.stage(index.func(use.func).stages.front()));
     }
     const double registers =
         std::max(1.0, static_cast<double>(own.vector_width) * stage.widest_bytes / machine.vector_bytes);
-    return points / own.vector_width * registers * operations;
+    double lanes = 0;  // that are loaded by themselves, of each vector
+    for (const EffectiveAccess& access : reads.accesses) {
+        const bool is_input = index.func(access.producer).is_input;
+        const int innermost = is_input ? 0 : nest[access.producer].innermost_dim;
+        if (own.vector_width > 1 && is_gathered(access, own.vector_loop, innermost)) {
+            lanes += access.count * own.vector_width;
+        }
+    }
+    return points / own.vector_width * (registers * operations + lanes);
 }
 
 // The same tiling with nothing unrolled: what the tile held beyond one vector turns in the loops around it.
@@ -46,6 +55,25 @@ double operations_of(const Stage& stage) {
         total += static_cast<double>(count);
     }
     return total;
+}
+
+double inputs_read_in_turn(const PipelineIndex& index, const Stage& stage, int vector_loop) {
+    if (vector_loop < 0) {
+        return 0;
+    }
+    const auto v = static_cast<size_t>(vector_loop);
+    double loads = 0;
+    for (const Edge& edge : stage.edges) {
+        for (const Access& access : edge.accesses) {
+            bool is_in_turn = false;
+            for (size_t d = 0; d < access.jacobian.size(); d++) {
+                const JacobianRow& row = access.jacobian[d];
+                is_in_turn = is_in_turn || (row.has_phase[v] && (d > 0 || row.numerator[v] == 0));
+            }
+            loads += is_in_turn && index.func(edge.producer).is_input ? access.count : 0;
+        }
+    }
+    return loads;
 }
 
 double max_tile_operations(const PipelineIndex& index) {

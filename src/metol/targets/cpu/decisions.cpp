@@ -86,7 +86,8 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
     }
     const double registers =
         std::max(1.0, static_cast<double>(tiling.vector_width) * stage.widest_bytes / machine.vector_bytes);
-    const double code = static_cast<double>(unrolled) * registers * operations_of(stage);
+    const double lanes = inputs_read_in_turn(index, stage, tiling.vector_loop) * tiling.vector_width;
+    const double code = static_cast<double>(unrolled) * (registers * operations_of(stage) + lanes);
     const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : is_whole ? kMaxWholeUnroll : kMaxUnroll;
     const bool is_large = static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index);
     return unrolled > 1 && is_large ? Pruned::TileTooLarge : Pruned::None;

@@ -23,12 +23,16 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innerm
     bool is_broadcast = true;
     for (size_t d = 0; d < access.jacobian.size(); d++) {
         const double slope = access.jacobian[d][v];
+        const bool is_along_rows = static_cast<int>(d) == innermost_dim;
+        if (access.phases[d][v] && innermost_dim >= 0 && !(is_along_rows && slope != 0)) {
+            return VectorAccess::Gather;  // neighbouring lanes take turns among a few places
+        }
         if (slope == 0) {
             continue;
         }
         is_broadcast = false;
-        const bool is_dense = !std::isnan(slope) && std::abs(slope) <= kMaxDenseStride &&
-                              (innermost_dim < 0 || static_cast<int>(d) == innermost_dim);
+        const bool is_dense =
+            !std::isnan(slope) && std::abs(slope) <= kMaxDenseStride && (innermost_dim < 0 || is_along_rows);
         if (!is_dense) {
             return VectorAccess::Gather;
         }
@@ -42,6 +46,11 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innerm
 bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim) {
     double stride = 0;
     return classify(access, vector_loop, innermost_dim, stride) == VectorAccess::Dense;
+}
+
+bool is_gathered(const EffectiveAccess& access, int vector_loop, int innermost_dim) {
+    double stride = 0;
+    return classify(access, vector_loop, innermost_dim, stride) == VectorAccess::Gather;
 }
 
 double straddling_share(double taps, double row_period, int vector_bytes) {

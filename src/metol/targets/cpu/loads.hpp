@@ -28,6 +28,9 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
 // Do the lanes of a vector along this loop load neighbours, or few apart?
 bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim);
 
+// Is every lane of a vector along this loop loaded by itself?
+bool is_gathered(const EffectiveAccess& access, int vector_loop, int innermost_dim);
+
 // Share of vectors that cross from one cache line into the next, of those at `taps` places along rows.
 double straddling_share(double taps, double row_period, int vector_bytes);
 
