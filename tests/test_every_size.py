@@ -70,6 +70,7 @@ def test_options_that_change_nothing_share_the_checks_of_the_first(file: Path) -
     assert (other.digest, other.checks) == (default.digest, default.checks)
 
 
+@pytest.mark.slow
 def test_known_rows_are_not_measured_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = PipelineSource.parse(f"{file}:pairs")
     rows = run(source)
@@ -118,6 +119,7 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
     assert file.load() == ROWS
 
 
+@pytest.mark.slow
 def test_command_reports_a_planted_wrong_result(file: Path) -> None:
     done = metol(
         "bench", "mine.py:wrong", "--every-size", "--json", "rows.jsonl", "--markdown", "page.md", cwd=file.parent

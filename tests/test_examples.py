@@ -22,6 +22,7 @@ def parts() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sizes", "turned"),
     [

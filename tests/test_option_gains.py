@@ -35,6 +35,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "mine.py"
 
 
+@pytest.mark.slow
 def test_options_are_timed_and_those_alike_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources, turned = [PipelineSource.parse(f"{file}:pairs")], (SAMPLING, FIXED)
     rows = list(run_options(sources, turned, OPTIONS, circumstances="here"))
@@ -79,6 +80,7 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
     assert file.load() == ROWS
 
 
+@pytest.mark.slow
 def test_command_prints_and_writes_its_tables(file: Path) -> None:
     words = ("bench", "mine.py:pairs", "--options", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")
     done = metol(*words, cwd=file.parent)

@@ -66,6 +66,7 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
     assert file.load() == ROWS
 
 
+@pytest.mark.slow
 def test_command_prints_and_writes_its_table(file: Path) -> None:
     words = ("bench", "mine.py:blur", "--tails", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")
     done = metol(*words, cwd=file.parent)

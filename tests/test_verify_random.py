@@ -18,6 +18,7 @@ def failures(run: RandomRun, *, jobs: int = 2) -> list[str]:
     return [f"{reproduction(row)}: {row.status.value}: {row.detail}" for row in rows if not row.verified]
 
 
+@pytest.mark.slow
 def test_searched_schedules_of_small_random_programs_are_right() -> None:
     assert failures(RandomRun(8, most_funcs=6)) == []
 
@@ -27,6 +28,7 @@ def test_searched_schedules_of_random_programs_are_right() -> None:
     assert failures(RandomRun(32, seed=8, most_funcs=12)) == []
 
 
+@pytest.mark.slow
 def test_command_appends_rows_and_skips_them_the_next_time(tmp_path: Path) -> None:
     file = tmp_path / "out" / "rows.jsonl"
     words = ("--most-funcs", "2", "--schedules", "random", "--json", str(file))

@@ -144,6 +144,7 @@ def test_residual_network_of_one_block() -> None:
     check_residual_network(1)
 
 
+@pytest.mark.slow
 def test_residual_network_of_twenty_blocks_is_scheduled() -> None:
     result = metol.autoschedule(residual_network(20), options=QUICK, threads=2)
     computed = {directive.func for directive in result.schedule.directives}

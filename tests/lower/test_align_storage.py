@@ -73,6 +73,7 @@ def packed(space: _core.Space, leaf: _core.States) -> _core.States:
     return space.replay(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [blur, chain, pyramid, boundary, scan, tuples, transpose])
 def test_padded_rows_keep_the_result(build: Build) -> None:
     dag, space = aligning_space(build)

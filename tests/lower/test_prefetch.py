@@ -90,6 +90,7 @@ def prefetching(space: _core.Space, wanted: int) -> list[_core.States]:
     return [leaf for leaf in drawn(space) if looking_ahead(leaf)][:wanted]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [shades, sums_down, chain, pyramid, scan, transpose])
 def test_what_is_asked_for_ahead_keeps_the_result(build: Build) -> None:
     dag, space = small_space(build)

@@ -115,6 +115,7 @@ def schedule_of(
     return schedule_with(build, rewritten_directives(dag, rfactors, directives, given, stagings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["blur", "matmul", "convolution", "histogram", "boundary", "transpose", "tuple_output", "two_outputs"]
 )
