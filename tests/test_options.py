@@ -36,7 +36,7 @@ def test_every_strategy_can_be_made(strategy: str, *, refine: bool) -> None:
 
 
 GREEDY = SearchOptions(strategy="greedy", refine=False)
-SWITCHES = ("sliding", "reductions", "vector_widths", "storage", "nested_parallel")
+SWITCHES = ("sliding", "reductions", "vector_widths", "storage", "nested_parallel", "fuse", "iterations")
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -46,7 +46,7 @@ def test_each_kind_of_decision_can_be_switched_off(name: str) -> None:
     assert [other for other in SWITCHES if not getattr(space, f"allow_{other}")] == [name]
 
 
-@pytest.mark.parametrize("name", ["fuse", "align_storage", "prefetch"])
+@pytest.mark.parametrize("name", ["align_storage", "prefetch"])
 def test_what_is_off_by_default_can_be_switched_on(name: str) -> None:
     assert not getattr(SearchOptions().space, f"allow_{name}")
     assert getattr(SearchOptions(**{name: True}).space, f"allow_{name}")

@@ -58,7 +58,7 @@ class SearchOptions:
     """Whether storage may lie on the stack or be allocated once a task."""
     nested_parallel: bool = True
     """Whether loops below root may be parallel."""
-    fuse: bool = False
+    fuse: bool = True
     """Whether Stages that read the same may share their outer loops (Halide's `compute_with`)."""
     align_storage: bool = False
     """Whether rows of what is computed may be padded to whole vectors, so that none crosses a cache line."""
