@@ -22,7 +22,7 @@ def ramp():
 """
 
 ROWS = (
-    SearchMeasurement("a", "metol", 2.0, 1000, 100.0),
+    SearchMeasurement("a", "metol", 2.0, 1000, 100.0, 0.5),
     SearchMeasurement("a", "adams2019", 8.0, 400, 200.0),
     SearchMeasurement("b", "metol", 1.0, 800, 100.0),
     SearchMeasurement("b", "adams2019", detail="timeout: over 3 s"),
@@ -48,6 +48,11 @@ def test_a_search_is_counted_timed_and_weighed(source: PipelineSource, scheduler
     assert 0 < row.seconds < 60
     assert row.peak_mib is not None
     assert 20 < row.peak_mib < 4000
+    if scheduler == "adams2019":
+        assert row.costing_seconds is None
+    else:
+        assert row.costing_seconds is not None
+        assert 0 < row.costing_seconds < row.seconds
 
 
 def test_a_scheduler_that_does_not_count_has_no_rate(source: PipelineSource) -> None:
@@ -73,9 +78,9 @@ def test_a_failed_search_is_a_row_with_its_reason(source: PipelineSource, tmp_pa
 
 def test_table_compares_rates_and_times() -> None:
     table = search_speed_table(ROWS)
-    assert table.rows[0] == ("a", "500", "2.00", "100", "50", "8.00", "200", "10.0×", "4.0×")
-    assert table.rows[1] == ("b", "800", "1.00", "100", "–", "timeout", "–", "–", "–")
-    assert table.summary[0][-2:] == ("10.0× (1)", "4.0× (1)")
+    assert table.rows[0] == ("a", "500", "2000", "2.00", "100", "50", "8.00", "200", "10.0×", "40.0×", "4.0×")
+    assert table.rows[1] == ("b", "800", "800", "1.00", "100", "–", "timeout", "–", "–", "–", "–")
+    assert table.summary[0][-3:] == ("10.0× (1)", "40.0× (1)", "4.0× (1)")
 
 
 def test_report_is_saved_and_put_between_its_marks(tmp_path: Path) -> None:

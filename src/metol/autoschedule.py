@@ -39,6 +39,9 @@ class Result:
     """Run time that the cost model predicts; NaN for a schedule that no search found."""
     search_seconds: float
     """Wall-clock time of all that was done."""
+    costing_seconds: float
+    """Of that, the time in which candidates were generated and costed; the rest is reading the pipeline and having
+    Halide lower schedules."""
     candidates: int
     """Loop nests that were generated and costed."""
     is_complete: bool
@@ -99,7 +102,7 @@ def autoschedule(
         target: A Halide target, as text or as an hl.Target; the CPU of this machine if None.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
         machine: The CPU to schedule for; the calibrated description of this one if None.
-        options: How to search; a beam of 32 and 15 seconds at most if None.
+        options: How to search; the defaults of SearchOptions if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
         verify: Run the schedule in a child process and compare with everything at root, before applying it.
         keep: Funcs, or their names, that keep the schedule they have; all others are scheduled around them.
@@ -149,6 +152,7 @@ def autoschedule(
         schedule=choice.schedule,
         predicted_seconds=choice.candidate.cost_seconds,
         search_seconds=time.monotonic() - started,
+        costing_seconds=found.seconds,
         candidates=found.count,
         is_complete=found.is_complete,
         pruned=found.pruned,
@@ -165,6 +169,7 @@ class _Found:
 
     candidates: Iterator[Candidate]
     count: int = 0
+    seconds: float = 0
     is_complete: bool = True
     pruned: tuple[tuple[str, int], ...] = ()
     refusals: tuple[str, ...] = ()
@@ -190,13 +195,16 @@ def _search(
     restrictions = options.space
     for keep in kept:
         restrictions.pin(keep.func, keep.placement == "inline")
+    started = time.monotonic()
     start = _form(dag, machine, restrictions)
     budget = Budget.start(options.budget_seconds, is_cancelled)
     form, found = search_forms(start, rewriting, options.make(), _core.CostModel(), budget)
+    seconds = time.monotonic() - started
     lowering = replace(options.lowering, kept=frozenset(keep.func for keep in kept))
     return _Found(
         searched_candidates(start, form, found, machine, lowering),
         found.candidates,
+        seconds,
         found.is_complete,
         tuple((reason, count) for reason, count in form.space.pruned_counts().items() if count),
     )

@@ -91,6 +91,7 @@ def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
         by_app.setdefault(row.app, {})[row.scheduler] = row
     others = schedulers[1:]
     rates: dict[str, list[float]] = {other: [] for other in others}
+    costing: dict[str, list[float]] = {other: [] for other in others}
     times: dict[str, list[float]] = {other: [] for other in others}
     lines = []
     for app, cells in by_app.items():
@@ -100,17 +101,20 @@ def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
             row = cells[scheduler]
             rate = row.candidates_per_second
             line += [f"{rate:.0f}" if rate else NOTHING]
+            line += [_costing_cell(row)] if scheduler == schedulers[0] else []
             line += [three_digits(row.seconds) if row.seconds else row.detail.partition(":")[0]]
             line += [f"{row.peak_mib:.0f}" if row.peak_mib else NOTHING]
         for other in others:
             row = cells[other]
             line += [_ratio(rates[other], first.candidates_per_second, row.candidates_per_second)]
+            line += [_ratio(costing[other], first.candidates_per_costing_second, row.candidates_per_costing_second)]
             line += [_ratio(times[other], row.seconds, first.seconds)]
         lines.append(tuple(line))
     columns: list[tuple[str, ...]] = [(f"{s}: candidates/s", "seconds", "peak MiB") for s in schedulers]
-    columns += [(f"rate vs {other}", f"time vs {other}") for other in others]
-    means = [_mean(ratios) for other in others for ratios in (rates[other], times[other])]
-    summary = (("geometric mean (apps)", *[""] * (3 * len(schedulers)), *means),) if others else ()
+    columns[0] = (columns[0][0], "while costing", *columns[0][1:])
+    columns += [(f"rate vs {other}", "while costing", f"time vs {other}") for other in others]
+    means = [_mean(ratios) for other in others for ratios in (rates[other], costing[other], times[other])]
+    summary = (("geometric mean (apps)", *[""] * (3 * len(schedulers) + 1), *means),) if others else ()
     headers = ("app", *(header for group in columns for header in group))
     return TextTable("Searches: schedules costed a second, time and memory", headers, tuple(lines), summary)
 
@@ -128,6 +132,10 @@ def update_search_speed_markdown(path: Path, report: SearchSpeedReport) -> None:
 def origin(report: BenchReport | SearchSpeedReport) -> str:
     """Say how a report was made."""
     return f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}."
+
+
+def _costing_cell(row: SearchMeasurement) -> str:
+    return f"{row.candidates_per_costing_second:.0f}" if row.candidates_per_costing_second else NOTHING
 
 
 def _ratio(seen: list[float], larger: float | None, smaller: float | None) -> str:

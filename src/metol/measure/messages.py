@@ -166,6 +166,8 @@ class Searched:
     """How long it took, by the child's clock."""
     candidates: int
     """How many schedules the search costed; 0 where the scheduler does not say."""
+    costing_seconds: float
+    """How long the scheduler was costing them; 0 where it does not say."""
     peak_mib: float
     """The most memory that the process held meanwhile, what it had imported included."""
 

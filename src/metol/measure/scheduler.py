@@ -101,11 +101,11 @@ class Scheduler:
         elif self.name not in ("reference", "schedule"):
             _ = importlib.import_module("metol").autoschedule
 
-    def apply(self, pipeline: Any, target: Any, threads: int) -> int | None:
+    def apply(self, pipeline: Any, target: Any, threads: int) -> tuple[int, float]:
         """Schedule `pipeline`, which carries no schedule, in place.
 
         Returns:
-            How many candidates were costed, where Metol searched; None for the others.
+            How many candidates were costed, and the seconds that this took, where Metol searched; 0 for the others.
 
         Raises:
             MetolError: the schedule does not fit, or the search was asked for something impossible.
@@ -124,8 +124,8 @@ class Scheduler:
             metol = importlib.import_module("metol")
             options = metol.SearchOptions(**dict(self.options))
             result = metol.autoschedule(pipeline, target=target, threads=threads, options=options)
-            return int(result.candidates)
-        return None
+            return int(result.candidates), float(result.costing_seconds)
+        return 0, 0.0
 
 
 def schedule_at_root(pipeline: Any, kept: Collection[int] = ()) -> None:

@@ -40,6 +40,8 @@ class SearchMeasurement:
     """Schedules that were generated, featurized and costed; 0 where the scheduler does not say."""
     peak_mib: float | None = None
     """The most memory that the process held, what it had imported included; None where it failed."""
+    costing_seconds: float | None = None
+    """Of the seconds, those in which candidates were generated and costed; None where the scheduler does not say."""
     detail: str = ""
     """Why it failed."""
 
@@ -47,6 +49,15 @@ class SearchMeasurement:
     def candidates_per_second(self) -> float | None:
         """Candidates over the time of the whole search; None where either is not known."""
         return self.candidates / self.seconds if self.seconds and self.candidates else None
+
+    @property
+    def candidates_per_costing_second(self) -> float | None:
+        """Candidates over the time in which they were costed; over that of the whole search where only this is known.
+
+        What is left out of Metol's is Halide's lowering of what is returned, which no other scheduler does.
+        """
+        seconds = self.costing_seconds or self.seconds
+        return self.candidates / seconds if seconds and self.candidates else None
 
     def to_row(self) -> dict[str, Any]:
         """Return the fields for a result file."""
@@ -75,7 +86,9 @@ def measure_search(
                 return SearchMeasurement(row.app, row.scheduler, detail=f"crash: {error}")
             if isinstance(answer, m.Failure):
                 return SearchMeasurement(row.app, row.scheduler, detail=f"{answer.error}: {answer.message}")
-    return SearchMeasurement(row.app, row.scheduler, answer.seconds, answer.candidates, answer.peak_mib)
+    return SearchMeasurement(
+        row.app, row.scheduler, answer.seconds, answer.candidates, answer.peak_mib, answer.costing_seconds or None
+    )
 
 
 def search_and_count(scheduler: Scheduler, pipeline: Any, target: Any, threads: int) -> m.Searched:
@@ -89,13 +102,13 @@ def search_and_count(scheduler: Scheduler, pipeline: Any, target: Any, threads: 
         Path("/proc/self/clear_refs").write_text("5")
     with _stderr_in_file() as log:
         start = time.perf_counter()
-        candidates = scheduler.apply(pipeline, target, threads) or 0
+        candidates, costing_seconds = scheduler.apply(pipeline, target, threads)
         seconds = time.perf_counter() - start
     if is_peer:
         counts = _COUNT_IN_LOG.findall(log.read())
         candidates = sum(map(int, counts))
     log.close()
-    return m.Searched(seconds, candidates, _peak_mib())
+    return m.Searched(seconds, candidates, costing_seconds, _peak_mib())
 
 
 @contextmanager
