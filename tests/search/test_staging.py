@@ -14,7 +14,7 @@ from metol.errors import ExtractionError
 from metol.lower import Call, Schedule, cpu_directives, describe_funcs, rewritten_directives
 from metol.measure import schedule_at_root
 from metol.pipeline import PipelineDag, Rfactor, Staging, extract
-from metol.search import BeamSearch, Budget, SearchResult
+from metol.search import BeamSearch, Budget, Form, SearchResult
 from metol.search.staging import search_copies
 from metol.targets.cpu import CpuMachine, propose_stagings
 
@@ -52,15 +52,16 @@ def turned() -> hl.Pipeline:
     return hl.Pipeline(output)
 
 
-def search(build: Callable[[], hl.Pipeline]) -> tuple[PipelineDag, list[tuple[int, ...]], SearchResult]:
+def search(build: Callable[[], hl.Pipeline], options: _core.SpaceOptions | None = None) -> tuple[Form, SearchResult]:
     dag = extract(build())
-    space = make_space(dag)
+    space = make_space(dag, options=options)
     found = BeamSearch(width=1).search(space, _core.CostModel(), Budget.start())
-    return dag, space.path(found.state), found
+    return Form(dag, space), found
 
 
 def proposals(build: Callable[[], hl.Pipeline]) -> list[tuple[str, str]]:
-    dag, _, found = search(build)
+    form, found = search(build)
+    dag = form.dag
     names = {func.origin: func.name.split("$")[0] for func in dag.funcs}
     offered = propose_stagings(dag, found.state.describe(), range(len(dag.stages)), MACHINE)
     return [(names[staging.func], names[staging.consumer]) for staging in offered]
@@ -80,11 +81,11 @@ def test_streams_and_small_inputs_are_not_offered() -> None:
 
 
 def test_inlined_copies_cost_nothing_and_a_good_one_is_found() -> None:
-    dag, path, found = search(large)
-    stagings = propose_stagings(dag, found.state.describe(), range(len(dag.stages)), MACHINE)
+    form, found = search(large)
+    stagings = propose_stagings(form.dag, found.state.describe(), range(len(form.dag.stages)), MACHINE)
     staged = extract(large(), stagings=stagings)
     space = make_space(staged)
-    best = search_copies(dag, found, path, staged, space, model=_core.CostModel(), budget=Budget.start())
+    best = search_copies(form, found, Form(staged, space), _core.CostModel(), Budget.start())
     assert best.cost_seconds < 0.9 * found.cost_seconds
     # Where the copies turn out to be of no use, what was found without them is among the alternatives.
     costs = [float(space.cost(state, _core.CostModel())[0]) for state in best.alternatives]
@@ -92,6 +93,43 @@ def test_inlined_copies_cost_nothing_and_a_good_one_is_found() -> None:
     wrappers = [number for number, func in enumerate(staged.funcs) if func.is_wrapper]
     placements = [schedule.placement for schedule in best.alternatives[-1].describe() if schedule.func in wrappers]
     assert placements == [_core.Placement.INLINE] * 2
+
+
+def two_products() -> hl.Pipeline:
+    """Two sums over the same matrix: at root they may share loops, and with a copy of it their Funcs may, too."""
+    a, b = image(256, 256, name="a"), image(256, 256, name="b")
+    k = hl.RDom([(0, 256)], "k")
+    first, second = hl.Func("first"), hl.Func("second")
+    for func, scale in ((first, 1), (second, 3)):
+        func[X, Y] = 0
+        func[X, Y] += a[k.x, Y] * b[k.x, X] * scale
+        func.set_estimates([(0, 256), (0, 256)])
+    return hl.Pipeline([first, second])
+
+
+def test_shared_loops_are_kept_where_copies_come_in() -> None:
+    options = _core.SpaceOptions()
+    options.allow_fuse = True
+    form, _ = search(two_products, options)
+    model = _core.CostModel()
+    # A loop nest in which the loops are shared, cheap or not.
+    leaves = form.space.rollout(form.space.root().take([0] * 400), list(range(400)))
+    shared = [
+        leaf
+        for leaf in map(leaves.take, ([i] for i in range(400)))
+        if any(nest.leader >= 0 for schedule in leaf.describe() for nest in schedule.stages)
+    ]
+    assert shared
+    (a_im, b_im) = (func.origin for func in form.dag.funcs if func.is_input)
+    consumers = [form.dag.funcs[output].origin for output in form.dag.outputs]
+    stagings = [Staging(a_im, consumers[0]), Staging(b_im, consumers[1])]
+    staged = extract(two_products(), stagings=stagings)
+    other = Form(staged, make_space(staged, options=options))
+    seconds = float(form.space.cost(shared[0], model)[0])
+    best = search_copies(form, SearchResult(shared[0], seconds, 0, True), other, model, Budget.start())
+    before = sorted(nest.leader >= 0 for schedule in shared[0].describe() for nest in schedule.stages)
+    after = sorted(nest.leader >= 0 for schedule in best.alternatives[-1].describe() for nest in schedule.stages)
+    assert sum(before) == sum(after) > 0
 
 
 def reads(dag: PipelineDag) -> list[Staging]:

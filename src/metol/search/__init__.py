@@ -5,10 +5,11 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 
 from metol.search.beam import BeamSearch
 from metol.search.discrepancy import Discrepancies
+from metol.search.form import Form
 from metol.search.frozen import Frozen
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
-from metol.search.rewriting import Form, Rewriting, search_forms
+from metol.search.rewriting import Rewriting, search_forms
 from metol.search.sampled import Sampled
 from metol.search.strategy import Budget, SearchResult, Strategy
 

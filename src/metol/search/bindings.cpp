@@ -77,6 +77,26 @@ metol::Decision decode(const std::vector<int>& numbers) {
     return decision;
 }
 
+using Numbers = std::map<int, int>;
+
+int renumbered(const Numbers& numbers, int number) {
+    const auto it = numbers.find(number);
+    return it == numbers.end() ? -1 : it->second;
+}
+
+// The same decision where Funcs and Stages have other numbers; one that names what has none is not valid.
+py::tuple renumber(const std::vector<int>& encoded, const Numbers& funcs, const Numbers& stages) {
+    metol::Decision decision = decode(encoded);
+    decision.func = static_cast<int16_t>(renumbered(funcs, decision.func));
+    decision.stage = static_cast<int16_t>(renumbered(stages, decision.stage));
+    if (decision.kind == metol::DecisionKind::Fuse) {
+        decision.trips.front() = renumbered(stages, decision.trips.front());
+    } else if (decision.kind == metol::DecisionKind::Prefetch) {
+        decision.trips.front() = renumbered(funcs, decision.trips.front());
+    }
+    return encode(decision);
+}
+
 template <typename T>
 py::array_t<T> to_array(const std::vector<T>& values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
@@ -253,6 +273,16 @@ void bind_space(py::module_& m) {
                 return funcs;
             },
             "The Func that each decision is about, in order.")
+        .def_property_readonly(
+            "decision_stages",
+            [](const Space& space) {
+                std::vector<int> stages;
+                for (const metol::DecisionStep& step : space.steps()) {
+                    stages.push_back(step.stage);
+                }
+                return stages;
+            },
+            "The Stage that each decision is about, in order; -1 for one about a whole Func.")
         .def(
             "root", [](const std::shared_ptr<Space>& space) { return States{space, {space->root()}}; },
             "The state in which nothing is decided.")
@@ -454,6 +484,8 @@ void bind_space(py::module_& m) {
         .def(
             "term_table", [](const Space& space) { return table_of(space.target().term_columns()); },
             "Cost terms in order: name -> (expression, meaning).");
+    m.def("renumber", &renumber, py::arg("decision"), py::arg("funcs"), py::arg("stages"),
+          "A decision of `Space.path` where Funcs and Stages have other numbers: old -> new.");
     m.attr("DECISION_VERSION") = metol::kDecisionVersion;
 }
 

@@ -11,30 +11,17 @@ from dataclasses import dataclass, replace
 from metol import _core
 from metol._core import Rfactor, Staging
 from metol.pipeline import PipelineDag
+from metol.search.form import Form
 from metol.search.staging import search_copies
 from metol.search.strategy import Budget, SearchResult, Strategy
 
-__all__ = ["Form", "Proposer", "Reader", "Rewriting", "search_forms"]
+__all__ = ["Proposer", "Reader", "Rewriting", "search_forms"]
 
 # Updates that are rewritten at most, and what a rewriting must save at least of the predicted time.
 _MAX_REWRITES = 4
 _LEAST_GAIN = 0.02
 # Stages that take less than this share of the predicted time are left as they are.
 _LEAST_SHARE = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One form of a pipeline."""
-
-    dag: PipelineDag
-    """The pipeline after `rfactors` and `stagings`."""
-    space: _core.Space
-    """Its search space."""
-    rfactors: tuple[Rfactor, ...] = ()
-    """What is computed in two steps."""
-    stagings: tuple[Staging, ...] = ()
-    """What may be copied."""
 
 
 Reader = Callable[[tuple[Rfactor, ...], tuple[Staging, ...]], Form | None]
@@ -101,8 +88,7 @@ def _search_staged(
     staged = rewriting.read(form.rfactors, proposals)
     if staged is None:
         return form, found
-    path = form.space.path(found.state)
-    other = search_copies(form.dag, found, path, staged.dag, staged.space, model=model, budget=budget)
+    other = search_copies(form, found, staged, model, budget)
     candidates = found.candidates + other.candidates
     if other.cost_seconds >= found.cost_seconds * (1 - _LEAST_GAIN):
         return form, replace(found, candidates=candidates)

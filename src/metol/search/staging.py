@@ -7,12 +7,12 @@ pays, or greed finds a cheaper loop nest with copies, does coordinate descent lo
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from metol import _core
 from metol.pipeline import PipelineDag
 from metol.search.beam import BeamSearch
+from metol.search.form import Form
 from metol.search.refine import Refined, improve
 from metol.search.strategy import Budget, SearchResult
 
@@ -34,34 +34,26 @@ class _Given:
 
 
 def search_copies(
-    dag: PipelineDag,
-    found: SearchResult,
-    path: Sequence[tuple[int, ...]],
-    staged_dag: PipelineDag,
-    space: _core.Space,
-    *,
-    model: _core.CostModel,
-    budget: Budget,
+    form: Form, found: SearchResult, staged: Form, model: _core.CostModel, budget: Budget
 ) -> SearchResult:
     """Return the best loop nest found of a pipeline with copies; where none is cheaper, `found` with what was costed.
 
     Args:
-        dag: The pipeline without copies.
+        form: The pipeline without copies.
         found: The best loop nest of it.
-        path: The decisions that lead there.
-        staged_dag: The pipeline with copies.
-        space: Its space.
+        staged: The pipeline with copies.
         model: The cost model.
         budget: How long it may take.
     """
+    space = staged.space
     starts: list[SearchResult] = []
     candidates = 0
-    state = _transplanted(dag, path, staged_dag, space)
+    state = _transplanted(form, found, staged)
     if state is not None:
         # Where Halide refuses the copies, it is the alternative.
         start = SearchResult(state, float(space.cost(state, model)[0]), 0, found.is_complete, (state,))
         best = start
-        for position in _location_positions(staged_dag, space):
+        for position in _location_positions(staged.dag, space):
             best = improve(space, model, best, position)
         candidates += best.candidates
         if best.cost_seconds < start.cost_seconds:
@@ -69,7 +61,7 @@ def search_copies(
     if not budget.is_spent():
         greedy = BeamSearch(width=1).search(space, model, budget)
         candidates += greedy.candidates
-        if greedy.cost_seconds < found.cost_seconds * _MOST_BEHIND and _has_copies(staged_dag, greedy.state):
+        if greedy.cost_seconds < found.cost_seconds * _MOST_BEHIND and _has_copies(staged.dag, greedy.state):
             starts.append(replace(greedy, candidates=0, alternatives=() if state is None else (state,)))
     if not starts:
         return replace(found, candidates=candidates)
@@ -87,38 +79,48 @@ def _has_copies(dag: PipelineDag, state: _core.States) -> bool:
 
 def _location_positions(dag: PipelineDag, space: _core.Space) -> list[int]:
     """Of all decisions, those where a copy goes."""
-    funcs = space.decision_funcs
-    return [
-        position
-        for position, func in enumerate(funcs)
-        if dag.funcs[func].is_wrapper and (position == 0 or funcs[position - 1] != func)
-    ]
+    seen: set[int] = set()
+    positions = []
+    for position, func in enumerate(space.decision_funcs):
+        if dag.funcs[func].is_wrapper and func not in seen:
+            positions.append(position)
+        seen.add(func)
+    return positions
 
 
-def _transplanted(
-    dag: PipelineDag, path: Sequence[tuple[int, ...]], staged_dag: PipelineDag, space: _core.Space
-) -> _core.States | None:
+def _transplanted(form: Form, found: SearchResult, staged: Form) -> _core.States | None:
     """The same loop nest in the space with copies, all of which are inlined; None where Halide's order differs."""
-    staged = {func.origin: position for position, func in enumerate(staged_dag.funcs[: staged_dag.real_func_count])}
-    funcs = {position: staged[func.origin] for position, func in enumerate(dag.funcs[: dag.real_func_count])}
-    stages = {
+    origins = {func.origin: position for position, func in enumerate(_real_funcs(staged.dag))}
+    funcs = {position: origins[func.origin] for position, func in enumerate(_real_funcs(form.dag))}
+    stages = {-1: -1} | {
         old: new
         for func, other in funcs.items()
-        for old, new in zip(dag.funcs[func].stages, staged_dag.funcs[other].stages, strict=True)
+        for old, new in zip(form.dag.funcs[func].stages, staged.dag.funcs[other].stages, strict=True)
     }
-    decisions: dict[int, list[tuple[int, ...]]] = defaultdict(list)
-    for kind, func, stage, *rest in path:
-        decisions[funcs[func]].append((kind, funcs[func], stages.get(stage, -1), *rest))
+    # By what a step is about: a copy that two Stages read lets them share loops, and so adds steps of theirs.
+    decisions: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
+    for (func, stage), decision in zip(_steps(form.space), form.space.path(found.state), strict=True):
+        decisions[funcs[func], stages[stage]].append(_core.renumber(decision, funcs, stages))
+    space = staged.space
     made: list[tuple[int, ...]] = []
     try:
-        for func in space.decision_funcs:
-            if staged_dag.funcs[func].is_wrapper:
-                child = space.child(space.replay(made), 0)  # the first place is inline, and then nothing is to choose
-                if isinstance(child, str):
-                    return None
-                made.append(space.path(child)[-1])
-            else:
-                made.append(decisions[func].pop(0))
+        for step in _steps(space):
+            if decisions[step]:
+                made.append(decisions[step].pop(0))
+                continue
+            # The first place of a copy is inline, and then nothing is to choose; nor is anything shared at first.
+            child = space.child(space.replay(made), 0)
+            if isinstance(child, str):
+                return None
+            made.append(space.path(child)[-1])
         return space.replay(made)
     except ValueError:
         return None
+
+
+def _real_funcs(dag: PipelineDag) -> list[_core.Func]:
+    return dag.funcs[: dag.real_func_count]
+
+
+def _steps(space: _core.Space) -> list[tuple[int, int]]:
+    return list(zip(space.decision_funcs, space.decision_stages, strict=True))
