@@ -15,17 +15,19 @@ def image(*sizes: int, name: str, pixel: hl.Type | None = None) -> hl.ImageParam
     return param
 
 
-def plus_transpose(size: int = 2048) -> hl.Pipeline:
-    """Return a matrix plus its transpose, after a function of each element (`iterations`)."""
+def plus_transpose(size: int = 4096) -> hl.Pipeline:
+    """Return a smoothed matrix plus its transpose (`iterations`)."""
     matrix, root, total = image(size, size, name="matrix"), hl.Func("root"), hl.Func("total")
-    root[X, Y] = hl.sqrt(matrix[X, Y])
+    edged = hl.BoundaryConditions.repeat_edge(matrix)
+    window = [edged[X + i, Y + j] for j in (-1, 0, 1) for i in (-1, 0, 1)]
+    root[X, Y] = hl.sqrt(sum(window, hl.f32(0)))
     total[X, Y] = root[X, Y] + root[Y, X]
     total.set_estimates([(0, size), (0, size)])
     return hl.Pipeline(total)
 
 
 def dot_product(size: int = 1 << 24) -> hl.Pipeline:
-    """Return the sum of the products of two vectors of bytes: a single point, and so one long reduction (`rfactor`)."""
+    """Return the sum, modulo 2^32, of products of bytes: a single point, and so one long reduction (`rfactor`)."""
     a, b = image(size, name="a", pixel=hl.UInt(8)), image(size, name="b", pixel=hl.UInt(8))
     total, r = hl.Func("total"), hl.RDom([(0, size)], "r")
     total[()] = hl.u32(0)

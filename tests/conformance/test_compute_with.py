@@ -110,7 +110,6 @@ def sharing_search(build: Build, *, fuse: bool) -> list[Call]:
     return [directive.call for directive in autoschedule(build(), threads=2, options=options).schedule.directives]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDS)
 def test_shared_loops_keep_the_result(build: Build) -> None:
     dag, space = fusing_space(build)

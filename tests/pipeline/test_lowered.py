@@ -136,3 +136,14 @@ def test_what_is_told_to_be_split_and_cannot_be_is_refused() -> None:
     output.always_partition_all()
     with pytest.raises(MetolError):
         LoweredPipeline(hl.Pipeline(output), TARGET)
+
+
+def test_loops_are_split_as_before_once_lowering_has_failed(tmp_path: Path) -> None:
+    output, inner = clamped()
+    inner.compute_root()
+    before = loops_in(hl.Pipeline(output), tmp_path / "before.stmt")
+    output.always_partition_all()  # there is nothing to split in it
+    with pytest.raises(MetolError):
+        LoweredPipeline(hl.Pipeline(output), TARGET)
+    output.partition(X, hl.Partition.Auto)
+    assert loops_in(hl.Pipeline(output), tmp_path / "after.stmt") == before

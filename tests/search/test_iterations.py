@@ -5,7 +5,7 @@ from collections.abc import Callable
 import halide as hl
 import numpy as np
 import pytest
-from small_pipelines import PIPELINES, SIDE, C, X, Y, finish, image, make_space, symmetric
+from small_pipelines import PIPELINES, C, X, Y, finish, image, make_space, symmetric
 
 from metol import SearchOptions, _core, autoschedule
 from metol.pipeline import PipelineDag, extract
@@ -74,6 +74,37 @@ def up_and_down() -> hl.Pipeline:
     return finish(output, sizes=(SIZE, SIZE))
 
 
+def filtered() -> hl.Pipeline:
+    """A window of 65 points that moves along."""
+    source, once, output = image(SIZE + 64, SIZE), hl.Func("once"), hl.Func("output")
+    r = hl.RDom([(0, 65)], "r")
+    once[X, Y] = source[X, Y] * 3
+    output[X, Y] = 0
+    output[X, Y] += once[X + r.x, Y]
+    return finish(output, sizes=(SIZE, SIZE))
+
+
+def swept_and_turned() -> hl.Pipeline:
+    """What goes over everything in each iteration does not hide what moves."""
+    source, once, total = image(SIZE, SIZE), hl.Func("once"), hl.Func("z_total")
+    both, output = hl.Func("a_both"), hl.Func("output")
+    r = hl.RDom([(0, SIZE), (0, SIZE)], "r")
+    once[X, Y] = source[X, Y] * 3
+    total[()] = 0
+    total[()] += once[r.x, r.y]
+    both[X, Y] = once[X, Y] + once[Y, X]
+    output[X, Y] = both[X, Y] - total[()]
+    return finish(output, sizes=(SIZE, SIZE))
+
+
+def turned() -> hl.Pipeline:
+    """All of it across, and nothing along."""
+    source, once, output = image(SIZE, SIZE), hl.Func("once"), hl.Func("output")
+    once[X, Y] = source[X, Y] * 3
+    output[X, Y] = once[Y, X] + once[Y + 1, X]
+    return finish(output, sizes=(SIZE, SIZE - 1))
+
+
 def names(dag: PipelineDag, ids: list[int]) -> set[str]:
     return {dag.funcs[i].name.split("$")[0] for i in ids}
 
@@ -89,7 +120,9 @@ def names(dag: PipelineDag, ids: list[int]) -> set[str]:
         (gray, set()),
         (normalized, set()),
         (up_and_down, set()),
-        *((PIPELINES[name], set()) for name in PIPELINES if name != "symmetric"),
+        (filtered, set()),
+        (swept_and_turned, {"once", "source_im"}),
+        (turned, set()),
     ],
 )
 def test_what_is_read_along_and_across_is_found(build: Callable[[], hl.Pipeline], expected: set[str]) -> None:
@@ -97,7 +130,6 @@ def test_what_is_read_along_and_across_is_found(build: Callable[[], hl.Pipeline]
     crosswise = make_space(dag).crosswise
     (output, *_) = dag.outputs
     assert names(dag, crosswise[output]) == expected
-    assert all(not found for func, found in enumerate(crosswise) if dag.funcs[func].is_input)
 
 
 def test_each_way_of_reading_has_its_own_bounds() -> None:
@@ -108,6 +140,55 @@ def test_each_way_of_reading_has_its_own_bounds() -> None:
     regions = {tuple((b.evaluate(loops).min, b.evaluate(loops).max) for b in a.bounds) for a in edge.accesses}
     assert regions == {((32, 47), (320, 351)), ((320, 351), (35, 50))}
     assert [(b.evaluate(loops).min, b.evaluate(loops).max) for b in edge.bounds] == [(32, 351), (35, 351)]
+
+
+def test_conditions_of_a_reduction_are_read_in_their_way() -> None:
+    source, output = image(SIZE, SIZE), hl.Func("output")
+    r = hl.RDom([(0, SIZE - 50)], "r")
+    r.where(source[r.x, Y + 50] > 0)
+    output[X, Y] = 0
+    output[X, Y] += source[r.x, Y] * source[r.x, X]
+    dag = extract(finish(output, sizes=(SIZE - 50, SIZE - 50)))
+    (edge,) = dag.stages[dag.funcs[dag.outputs[0]].stages[1]].edges
+    loops = [(0, SIZE - 51), (8, 15), (100, 119)]  # r, x, y
+    regions = {tuple((b.evaluate(loops).min, b.evaluate(loops).max) for b in a.bounds) for a in edge.accesses}
+    assert regions == {((0, SIZE - 51), (8, 15)), ((0, SIZE - 51), (100, 169))}
+
+
+def test_a_way_of_reading_without_an_end_has_no_bounds_of_its_own() -> None:
+    shift, once, output = image(1, name="shift"), hl.Func("once"), hl.Func("output")
+    once[X, Y] = X * Y
+    output[X, Y] = once[X + shift[0], Y] + once[Y, X]
+    dag = extract(finish(output))
+    (stage,) = (dag.stages[s] for s in dag.funcs[dag.outputs[0]].stages)
+    accesses = [a for edge in stage.edges if dag.funcs[edge.producer].name.startswith("once") for a in edge.accesses]
+    assert len(accesses) == 2
+    assert all(not access.bounds for access in accesses)
+
+
+def two_readers() -> hl.Pipeline:
+    """Whether `plain` is inlined into the second output is nothing to the first."""
+    source, once = image(SIZE, SIZE), hl.Func("once")
+    left, right, plain = hl.Func("left"), hl.Func("right"), hl.Func("plain")
+    first, second = hl.Func("first"), hl.Func("second")
+    once[X, Y] = source[X, Y] * 3
+    left[X, Y] = once[X, Y] + 1
+    right[X, Y] = once[X, Y] + 2
+    plain[X, Y] = once[X, Y] + 3
+    first[X, Y] = left[X, Y] * right[Y, X]
+    second[X, Y] = plain[X, Y] * 2
+    return finish(first, second, sizes=(SIZE, SIZE))
+
+
+def test_costs_do_not_depend_on_what_was_costed_before() -> None:
+    dag = extract(two_readers())
+    model = _core.CostModel()
+    forward, backward = make_space(dag), make_space(dag)
+    leaves = forward.rollout(forward.root().take([0] * TRIES), list(range(TRIES)))
+    paths = [forward.path(leaves.take([i])) for i in range(TRIES)]
+    costs = [float(forward.cost(forward.replay(path), model)[0]) for path in paths]
+    again = [float(backward.cost(backward.replay(path), model)[0]) for path in reversed(paths)]
+    assert costs == again[::-1]
 
 
 def test_one_way_of_reading_needs_no_bounds_of_its_own() -> None:
@@ -183,7 +264,7 @@ def test_two_tiles_are_read_off_the_diagonal() -> None:
         (middle,) = middle_space.featurize(middle_space.replay(space.path(leaf)))
         ratios.append(rows[update][column] / middle[update][column])
     assert ratios
-    assert all(1.4 < ratio <= 2 for ratio in ratios)
+    assert all(1.7 < ratio <= 2 for ratio in ratios)
 
 
 @pytest.mark.parametrize("build", [plus_transpose, plus_transpose_inside])
@@ -194,11 +275,3 @@ def test_what_is_read_along_and_across_is_computed_once(build: Callable[[], hl.P
     found = autoschedule(build(), machine=CpuMachine.default(threads=2), options=options, verify=True)
     assert found.origin == "search"
     assert not [d for d in found.schedule.directives if d.func == once and d.call.value == "compute_at"]
-
-
-def test_the_middle_alone_can_be_asked_for() -> None:
-    assert SearchOptions().space.allow_iterations
-    assert not SearchOptions(iterations=False).space.allow_iterations
-    _, space = space_of(symmetric, iterations=False)
-    assert not any(space.crosswise)
-    assert SIDE > 64

@@ -87,7 +87,7 @@ struct JacobianRow {
     std::vector<int32_t> numerator;    // [loops of the consuming Stage]
     std::vector<int32_t> denominator;  // [loops of the consuming Stage], at least 1
     std::vector<uint8_t> is_known;     // [loops of the consuming Stage]
-    std::vector<uint8_t> has_phase;    // [loops of the consuming Stage]
+    std::vector<uint8_t> has_phase;    // [loops of the consuming Stage] a phase comes back in turn along it
 };
 
 // All distinct loads of one producer by one Stage that share a Jacobian (the 25 taps of a 5x5 stencil are one Access).

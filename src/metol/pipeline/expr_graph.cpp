@@ -308,7 +308,9 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
             }
             return form;
         case ExprKind::Select:
-            return look_through_select(arg(1), arg(2));
+            form = look_through_select(arg(1), arg(2));
+            add_phases(form, arg(0));
+            return form;
         case ExprKind::Extern:
         case ExprKind::Intrinsic:
             if (is_transparent(node.name)) {

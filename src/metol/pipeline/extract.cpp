@@ -332,6 +332,8 @@ class Extraction {
         regions.push_back(read_regions(definition, region_reader, stage));
         std::vector<Expr> evaluated = definition.values();
         evaluated.insert(evaluated.end(), definition.args().begin(), definition.args().end());
+        const std::vector<Expr> conditions = definition.split_predicate();
+        evaluated.insert(evaluated.end(), conditions.begin(), conditions.end());
         tell_reads_apart(evaluated, dag_->funcs, {graph, reader, region_reader}, stage);
         const auto& reads = region_reader.unbounded_reads();
         unbounded_reads_.insert(unbounded_reads_.end(), reads.begin(), reads.end());

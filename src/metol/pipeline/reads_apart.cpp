@@ -44,7 +44,16 @@ void tell_reads_apart(const std::vector<Halide::Expr>& exprs, const std::vector<
             return find_access(readers.graph, edge.accesses, coordinates);
         };
         const std::string& name = funcs[static_cast<size_t>(edge.producer)].name;
-        for (const auto& [number, region] : readers.regions.regions_of_calls(exprs, name, access_of)) {
+        std::map<int32_t, std::vector<BoundRefPair>> regions;
+        try {
+            regions = readers.regions.regions_of_calls(exprs, name, access_of);
+        } catch (const PipelineError& error) {
+            if (error.kind() != PipelineError::Kind::Extraction) {
+                throw;
+            }
+            continue;  // a coordinate without an end, or too difficult: those of the Edge stand for all
+        }
+        for (const auto& [number, region] : regions) {
             if (number >= 0) {
                 edge.accesses[static_cast<size_t>(number)].bounds = finish(region);
             }

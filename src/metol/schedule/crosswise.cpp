@@ -15,8 +15,8 @@ namespace {
 // What never lies further apart than this is as good as in one place: three channels, the taps of a filter.
 constexpr double kFarApart = 64;
 
-// Ways in which the same Func may be read that are told apart; two make it crosswise.
-constexpr size_t kMovements = 4;
+// Ways in which the same Func may be read that are remembered.
+constexpr size_t kMovements = 8;
 
 // How the coordinates of a Func move with those of the Func that needs it: slopes, NaN where they are not constant.
 using Movement = std::vector<std::array<double, kMaxLoops>>;
@@ -35,18 +35,21 @@ double slope_of(const JacobianRow& row, size_t loop) {
                               : std::numeric_limits<double>::quiet_NaN();
 }
 
-// Does a reduction go far along a coordinate by itself, and so over the same points in every iteration?
+// Does a reduction alone go along a coordinate, and so over the same points in every iteration of all other loops?
 bool is_swept(const Func& func, const Stage& stage, const JacobianRow& row) {
+    bool is_far = false;
     for (size_t i = 0; i < stage.loops.size(); i++) {
         const LoopDim& loop = stage.loops[i];
-        if (loop.is_reduction && slope_of(row, i) != 0) {
+        const double slope = slope_of(row, i);
+        if (!loop.is_reduction && slope != 0) {
+            return false;
+        }
+        if (loop.is_reduction && slope != 0) {
             const auto turns = static_cast<double>(evaluate(loop.bounds, func.root_region).extent() - 1);
-            if (!(turns * std::abs(slope_of(row, i)) < kFarApart)) {
-                return true;
-            }
+            is_far = is_far || !(turns * std::abs(slope) < kFarApart);
         }
     }
-    return false;
+    return is_far;
 }
 
 Movement through(const Func& func, const Stage& stage, const Movement& outer, const Access& access) {
@@ -70,6 +73,12 @@ Movement through(const Func& func, const Stage& stage, const Movement& outer, co
         }
     }
     return inner;
+}
+
+bool is_same(const Movement& a, const Movement& b) {
+    return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+        return std::ranges::equal(x, y, [](double s, double t) { return s == t || (std::isnan(s) && std::isnan(t)); });
+    });
 }
 
 // How far apart two ways of reading a Func come while those coordinates of `host` that move both go over its region.
@@ -103,7 +112,7 @@ class Search {
     std::vector<int32_t> crosswise() const {
         std::vector<int32_t> found;
         for (size_t f = 0; f < reached_.size(); f++) {
-            if (reached_[f].size() > 1) {
+            if (is_far_apart(reached_[f])) {
                 found.push_back(static_cast<int32_t>(f));
             }
         }
@@ -122,10 +131,21 @@ class Search {
         }
     }
 
-    void add(std::vector<Movement>& known, Movement movement) const {
-        const bool is_known = std::ranges::any_of(
-            known, [&](const Movement& other) { return distance(host_, other, movement) < kFarApart; });
-        if (!is_known && known.size() < kMovements) {
+    bool is_far_apart(const std::vector<Movement>& movements) const {
+        for (size_t a = 0; a < movements.size(); a++) {
+            for (size_t b = 0; b < a; b++) {
+                if (distance(host_, movements[a], movements[b]) >= kFarApart) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    static void add(std::vector<Movement>& known, Movement movement) {
+        const bool is_new =
+            std::ranges::none_of(known, [&](const Movement& other) { return is_same(other, movement); });
+        if (is_new && known.size() < kMovements) {
             known.push_back(std::move(movement));
         }
     }

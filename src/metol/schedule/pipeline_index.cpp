@@ -64,8 +64,7 @@ std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
 
 }  // namespace
 
-PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed,
-                             bool iterations)
+PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed)
     : dag(std::move(pipeline)), id(next_id()) {
     const size_t count = dag->funcs.size();
     is_closed.resize(count);
@@ -114,7 +113,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
         order.push_back(static_cast<int32_t>(f));
     }
     find_aligned_reads();
-    crosswise = iterations ? find_crosswise(*dag) : std::vector<std::vector<int32_t>>(count);
+    crosswise = find_crosswise(*dag);
     is_read_crosswise.resize(count);
     for (const std::vector<int32_t>& producers : crosswise) {
         for (const int32_t producer : producers) {

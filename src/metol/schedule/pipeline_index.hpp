@@ -17,9 +17,8 @@ struct Consumer {
 };
 
 struct PipelineIndex {
-    // `closed`: Funcs whose loops are not known. Without `iterations`, nothing counts as read crosswise.
-    explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {},
-                           bool iterations = true);
+    // `closed`: Funcs whose loops are not known.
+    explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {});
 
     std::shared_ptr<const PipelineDag> dag;
     uint64_t id;                                   // of this object, in this process: no other has it, ever

@@ -135,22 +135,17 @@ bool include(Box& existing, const Box& box, bool may_be_apart) {
 
 void include(const PipelineIndex& index, std::vector<ReadBox>& boxes, int producer, const Box& box) {
     const bool may_be_apart = index.is_read_crosswise[static_cast<size_t>(producer)];
-    ReadBox* last = nullptr;
     int count = 0;
-    for (ReadBox& existing : boxes) {
-        if (existing.producer == producer) {
-            if (include(existing.box, box, may_be_apart)) {
+    auto end = boxes.end();  // behind the last of this producer
+    for (auto existing = boxes.begin(); existing != boxes.end(); ++existing) {
+        if (existing->producer == producer) {
+            if (include(existing->box, box, may_be_apart && ++count < kBoxesApart)) {
                 return;
             }
-            last = &existing;
-            count++;
+            end = existing + 1;
         }
     }
-    if (count < kBoxesApart) {
-        boxes.push_back({producer, box});
-    } else {
-        last->box.include(box);
-    }
+    boxes.insert(end, {producer, box});
 }
 
 void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Box& loops,

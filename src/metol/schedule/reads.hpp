@@ -45,11 +45,15 @@ struct ReadBox {
 // Boxes that the points of one Func are in at most, where they lie apart.
 inline constexpr int kBoxesApart = 4;
 
-// Makes a box hold another one, too, unless they may lie apart and a box around both would be larger than the two.
+// Makes a box hold another one, too, and returns true; unless they may lie apart, and a box around both would be larger
+// than the two.
 bool include(Box& existing, const Box& box, bool may_be_apart);
 
+// Makes the boxes of `producer` hold this one, too: its only one, or one of several that lie apart.
+void include(const PipelineIndex& index, std::vector<ReadBox>& boxes, int producer, const Box& box);
+
 // Puts the region of every producer in memory that `stage` reads while its loops cover `loops` into `found`: one box
-// each, or several of what is read crosswise.
+// each, or several, one after the other, of what is read crosswise.
 void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage, const Box& loops,
                 std::vector<ReadBox>& found);
 

@@ -35,7 +35,7 @@ struct Box {
     void include(const Box& other);
 };
 
-// Iterations of each loop that there are to look at, where they differ; number 0 is the middle one.
+// Iterations of each loop that there are to look at where they differ, numbered from 1; number 0 is the middle one.
 inline constexpr int kIterations = 4;
 
 class Regions {

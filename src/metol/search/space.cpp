@@ -69,13 +69,18 @@ Decision DecisionFamily::decode(int64_t number) const {
     return decision;
 }
 
-Space::Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, SpaceOptions options,
+Space::Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, const SpaceOptions& options,
              int threads)
-    : index_(std::make_shared<const PipelineIndex>(std::move(dag), options.closed, options.allow_iterations)),
+    : Space(std::make_shared<const PipelineIndex>(std::move(dag), options.closed), std::move(target), options,
+            std::make_shared<Shared>(threads)) {}
+
+Space::Space(std::shared_ptr<const PipelineIndex> index, std::shared_ptr<const Target> target,
+             const SpaceOptions& options, std::shared_ptr<Shared> shared)
+    : index_(std::move(index)),
       target_(std::move(target)),
-      options_(std::move(options)),
+      options_(options),
       steps_(target_->steps(*index_, options_)),
-      shared_(std::make_shared<Shared>(threads)) {}
+      shared_(std::move(shared)) {}
 
 State Space::root() const {
     auto nest = std::make_shared<LoopNest>();
@@ -399,10 +404,9 @@ std::vector<State> Space::neighbours(const State& state, size_t position) {
 }
 
 std::shared_ptr<Space> Space::restricted(SpaceOptions options) const {
-    auto space = std::make_shared<Space>(index_->dag, target_, std::move(options), 1);
-    space->shared_ = shared_;
-    space->index_ = index_;
-    return space;
+    // Rows are remembered for all of them, so all look at the same iterations.
+    options.allow_iterations = options_.allow_iterations;
+    return std::shared_ptr<Space>(new Space(index_, target_, options, shared_));
 }
 
 std::array<int64_t, static_cast<size_t>(Pruned::Count)> Space::pruned_counts() const {

@@ -33,7 +33,7 @@ struct CostModelWeights {
 
 class Space {
   public:
-    Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, SpaceOptions options,
+    Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, const SpaceOptions& options,
           int threads);
 
     State root() const;
@@ -83,6 +83,9 @@ class Space {
 
   private:
     struct Shared;  // what restricted spaces share: pool, memo, workers
+
+    Space(std::shared_ptr<const PipelineIndex> index, std::shared_ptr<const Target> target, const SpaceOptions& options,
+          std::shared_ptr<Shared> shared);
 
     std::optional<Decision> frozen_decision(const LoopNest& nest) const;
     std::vector<DecisionFamily> families(const LoopNest& nest) const;

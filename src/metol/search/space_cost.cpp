@@ -44,18 +44,22 @@ struct Scratch {
 // Loop nests whose keys are looked up together.
 constexpr size_t kBlock = 8;
 
+// Is `func` read in the sub-nest, perhaps through what is inlined into it?
+bool is_read_in(const SubNest& sub_nest, int32_t func) {
+    const auto& consumers = sub_nest.index.consumers[static_cast<size_t>(func)];
+    return std::ranges::any_of(consumers, [&](const Consumer& consumer) {
+        const int32_t reader = sub_nest.index.stage(consumer.stage).func;
+        return sub_nest.nest[reader].placement == Placement::Inline
+                   ? is_read_in(sub_nest, reader)
+                   : std::ranges::find(sub_nest.group, reader) != sub_nest.group.end();
+    });
+}
+
 // Does what the sub-nest reads depend on which iteration of its loops is looked at?
 bool has_uneven_iterations(const SubNest& sub_nest) {
-    const auto reads = [&](int32_t producer) {
-        return std::ranges::any_of(sub_nest.index.consumers[static_cast<size_t>(producer)],
-                                   [&](const Consumer& consumer) {
-                                       const int32_t reader = sub_nest.index.stage(consumer.stage).func;
-                                       return sub_nest.nest[reader].placement == Placement::Inline ||
-                                              std::ranges::find(sub_nest.group, reader) != sub_nest.group.end();
-                                   });
-    };
     return std::ranges::any_of(sub_nest.group, [&](int32_t func) {
-        return std::ranges::any_of(sub_nest.index.crosswise[static_cast<size_t>(func)], reads);
+        return std::ranges::any_of(sub_nest.index.crosswise[static_cast<size_t>(func)],
+                                   [&](int32_t producer) { return is_read_in(sub_nest, producer); });
     });
 }
 
@@ -75,12 +79,14 @@ void scale(std::span<float> row, float factor) {
 
 void Space::featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
                             std::span<StageRow> rows) const {
-    target_->featurize(sub_nest, stages, is_analytical, rows);
-    if (!has_uneven_iterations(sub_nest)) {
+    if (!options_.allow_iterations || !has_uneven_iterations(sub_nest)) {
+        target_->featurize(sub_nest, stages, is_analytical, rows);
         return;
     }
-    // Each iteration stands for as many as the others.
-    for (sub_nest.iteration = 1; sub_nest.iteration < kIterations; sub_nest.iteration++) {
+    // Not the middle one: no other may be like it.
+    sub_nest.iteration = 1;
+    target_->featurize(sub_nest, stages, is_analytical, rows);
+    for (sub_nest.iteration = 2; sub_nest.iteration <= kIterations; sub_nest.iteration++) {
         std::vector<StageRow> others(rows.size());
         target_->featurize(sub_nest, stages, is_analytical, others);
         for (size_t i = 0; i < rows.size(); i++) {

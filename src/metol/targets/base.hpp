@@ -79,7 +79,7 @@ struct SubNest {
     const PipelineIndex& index;
     const LoopNest& nest;
     std::span<const int32_t> group;
-    int iteration = 0;  // below kIterations; 0 is the middle one
+    int iteration = 0;  // up to kIterations; 0 is the middle one
 };
 
 class Target {

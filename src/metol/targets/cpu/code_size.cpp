@@ -27,9 +27,7 @@ double tile_operations(const CpuParameters& machine, const PipelineIndex& index,
         std::max(1.0, static_cast<double>(own.vector_width) * stage.widest_bytes / machine.vector_bytes);
     double lanes = 0;  // that are loaded by themselves, of each vector
     for (const EffectiveAccess& access : reads.accesses) {
-        const bool is_input = index.func(access.producer).is_input;
-        const int innermost = is_input ? 0 : nest[access.producer].innermost_dim;
-        if (own.vector_width > 1 && is_gathered(access, own.vector_loop, innermost)) {
+        if (own.vector_width > 1 && is_gathered(index, nest, access, own.vector_loop)) {
             lanes += access.count * own.vector_width;
         }
     }

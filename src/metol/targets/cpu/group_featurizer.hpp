@@ -92,9 +92,12 @@ class GroupFeaturizer {
     // The same place in the loops of every Stage that shares them; the site alone where none does.
     std::vector<Site> shared_sites(const Site& site) const;
 
-    // Of what `context` reads of `producer` in one iteration of a site, what no Stage before it in shared loops has
-    // read there already, if that is still in a cache of `capacity`.
+    // Of what `context` reads of `producer` in one iteration of a site, in whole lines, what no Stage before it in
+    // shared loops has read there already, if that is still in a cache of `capacity`.
     Footprint first_read(const StageContext& context, int producer, const Site& site, double capacity);
+
+    // What some reads of `producer` add to the one of the `known` boxes that is nearest to each, in whole lines.
+    Footprint new_of(int producer, std::span<const ReadBox> reads, std::span<const ReadBox> known);
 
     bool is_stored_in(int func, const Site& site) const;
 

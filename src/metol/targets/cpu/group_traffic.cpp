@@ -217,18 +217,17 @@ Footprint GroupFeaturizer::traffic(const StageContext& context, int producer, do
     }
     const Footprint once = first_read(context, producer, *outside, capacity);
     const auto times = static_cast<double>(regions_.iterations(*outside));
-    return {bytes_in_lines(machine_, index_.func(producer), once) * times, once.segments * times};
+    return {once.bytes * times, once.segments * times};
 }
 
 Footprint GroupFeaturizer::first_read(const StageContext& context, int producer, const Site& site, double capacity) {
+    const Func& func = index_.func(producer);
     Footprint all;
-    Box own;
     for (const ReadBox& read : reads_at(context.id, site)) {
         if (read.producer == producer) {
             const Footprint part = footprint_of(producer, read.box);
-            all.bytes += part.bytes;
+            all.bytes += bytes_in_lines(machine_, func, part);
             all.segments += part.segments;
-            own.include(read.box);
         }
     }
     const StageNest& nest = context.nest;
@@ -237,7 +236,7 @@ Footprint GroupFeaturizer::first_read(const StageContext& context, int producer,
         touched_bytes({static_cast<int16_t>(context.id), nest.shared_level, Site::kAllLoops}) > capacity) {
         return all;
     }
-    Box before;
+    std::vector<ReadBox> before;
     for (int stage : sharing_stages(index_, nest_, group_, context.id)) {
         if (stage == context.id) {
             break;
@@ -245,19 +244,32 @@ Footprint GroupFeaturizer::first_read(const StageContext& context, int producer,
         const Site same = is_own_loop ? Site{static_cast<int16_t>(stage), site.level, site.loops} : site;
         for (const ReadBox& read : reads_at(stage, same)) {
             if (read.producer == producer) {
-                before.include(read.box);
+                include(index_, before, producer, read.box);
             }
         }
     }
-    if (before.is_empty) {
-        return all;
+    return before.empty() ? all : new_of(producer, reads_at(context.id, site), before);
+}
+
+Footprint GroupFeaturizer::new_of(int producer, std::span<const ReadBox> reads, std::span<const ReadBox> known) {
+    Footprint total;
+    for (const ReadBox& read : reads) {
+        if (read.producer != producer) {
+            continue;
+        }
+        Footprint least = footprint_of(producer, read.box);
+        for (const ReadBox& other : known) {
+            Box both = other.box;
+            both.include(read.box);
+            const Footprint before = footprint_of(producer, other.box);
+            const Footprint together = footprint_of(producer, both);
+            least.bytes = std::min(least.bytes, std::max(0.0, together.bytes - before.bytes));
+            least.segments = std::min(least.segments, std::max(0.0, together.segments - before.segments));
+        }
+        total.bytes += bytes_in_lines(machine_, index_.func(producer), least);
+        total.segments += least.segments;
     }
-    Box both = before;
-    both.include(own);
-    const Footprint known = footprint_of(producer, before);
-    const Footprint together = footprint_of(producer, both);
-    return {std::clamp(together.bytes - known.bytes, 0.0, all.bytes),
-            std::clamp(together.segments - known.segments, 0.0, all.segments)};
+    return total;
 }
 
 Site GroupFeaturizer::resident_site(const StageContext& context, double capacity) {
@@ -321,14 +333,17 @@ bool GroupFeaturizer::returns_memory() {
 
 Footprint GroupFeaturizer::read_footprint(int stage, const Site& site, double* allocations) {
     Footprint total;
-    for (const ReadBox& read : reads_at(stage, site)) {
+    int last = -1;
+    for (const ReadBox& read : reads_at(stage, site)) {  // several boxes of one Func follow each other
         if (!is_known(read.producer)) {
             continue;
         }
         const Footprint one = footprint_of(read.producer, read.box);
         total.bytes += one.bytes;
         total.segments += one.segments;
-        if (allocations != nullptr) {
+        const bool is_first = last != read.producer;
+        last = read.producer;
+        if (allocations != nullptr && is_first) {
             const bool is_input = index_.func(read.producer).is_input;
             *allocations += is_input ? footprint_of(read.producer, regions_.required(read.producer, Site{})).bytes
                                      : storage_bytes(read.producer);
@@ -392,9 +407,10 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
         const double third = traffic(context, producer, l3).bytes;
         into[2] += third;
         if (third > 0) {
-            for (const ReadBox& read : reads_at(context.id, resident)) {
-                tiled += read.producer == producer && is_tiled(producer, read.box) ? third : 0;
-            }
+            const bool is_any_tiled = std::ranges::any_of(reads_at(context.id, resident), [&](const ReadBox& read) {
+                return read.producer == producer && is_tiled(producer, read.box);
+            });
+            tiled += is_any_tiled ? third : 0;
         }
     }
     // Every write of a region that does not stay in a cache until it is read leaves that cache once a visit.

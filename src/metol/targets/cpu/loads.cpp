@@ -41,6 +41,14 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innerm
     return is_broadcast ? VectorAccess::Broadcast : VectorAccess::Dense;
 }
 
+// The dimension that is innermost in storage; -1 where that is still open.
+int layout_of(const PipelineIndex& index, const LoopNest& nest, int func) {
+    if (index.func(func).is_input) {
+        return 0;
+    }
+    return nest[func].placement == Placement::Unscheduled ? -1 : nest[func].innermost_dim;
+}
+
 }  // namespace
 
 bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim) {
@@ -48,9 +56,9 @@ bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim)
     return classify(access, vector_loop, innermost_dim, stride) == VectorAccess::Dense;
 }
 
-bool is_gathered(const EffectiveAccess& access, int vector_loop, int innermost_dim) {
+bool is_gathered(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, int vector_loop) {
     double stride = 0;
-    return classify(access, vector_loop, innermost_dim, stride) == VectorAccess::Gather;
+    return classify(access, vector_loop, layout_of(index, nest, access.producer), stride) == VectorAccess::Gather;
 }
 
 double straddling_share(double taps, double row_period, int vector_bytes) {
@@ -63,9 +71,7 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
                         const TileShape& tile, double row_period) {
     TileLoads loads;
     const Func& producer = index.func(access.producer);
-    const FuncSchedule& schedule = nest[access.producer];
-    const bool is_in_memory = producer.is_input || schedule.placement != Placement::Unscheduled;
-    const int innermost_dim = is_in_memory ? (producer.is_input ? 0 : schedule.innermost_dim) : -1;
+    const int innermost_dim = layout_of(index, nest, access.producer);
     // Distinct positions along each coordinate over the whole tile, the vector loop's lanes counted as one.
     double positions = 1;
     double per_point = 1;

@@ -29,7 +29,7 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
 bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim);
 
 // Is every lane of a vector along this loop loaded by itself?
-bool is_gathered(const EffectiveAccess& access, int vector_loop, int innermost_dim);
+bool is_gathered(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, int vector_loop);
 
 // Share of vectors that cross from one cache line into the next, of those at `taps` places along rows.
 double straddling_share(double taps, double row_period, int vector_bytes);

@@ -93,7 +93,9 @@ std::vector<DecisionFamily> prefetch_families(const CpuParameters& machine, cons
             for (const ReadBox& read : boxes) {
                 const Func& func = index.func(read.producer);
                 const FuncSchedule& schedule = nest[read.producer];
+                // What is fetched is one box, which is none of those that are read where these lie apart.
                 if (func.is_input || func.is_output || func.value_bytes.size() > 1 ||
+                    index.is_read_crosswise[static_cast<size_t>(read.producer)] ||
                     schedule.placement != Placement::Root || read.box.is_empty ||
                     index.is_closed[static_cast<size_t>(read.producer)]) {
                     continue;

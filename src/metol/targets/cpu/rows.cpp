@@ -74,7 +74,8 @@ double row_period(const CpuParameters& machine, const PipelineIndex& index, cons
         return 1;
     }
     const int64_t elements = vector_elements(machine, index.func(func));
-    const int64_t row = stored_box(nest, regions, func)[schedule.innermost_dim].extent();
+    const Box& stored = stored_box(nest, regions, func);
+    const int64_t row = stored.dimensions == 0 ? 1 : stored[schedule.innermost_dim].extent();
     return static_cast<double>(elements / std::gcd(elements, row));
 }
 

@@ -30,10 +30,13 @@ bool has_constant_size(const PipelineIndex& index, const LoopNest& nest, Regions
         }
     }
     for (int inner = func; nest[inner].placement == Placement::At;) {
-        if (has_guards(index, nest, nest[inner].compute.stage)) {
+        const int host = index.stage(nest[inner].compute.stage).func;
+        // A box around places that move apart grows as they do.
+        const std::vector<int32_t>& crosswise = index.crosswise[static_cast<size_t>(host)];
+        if (has_guards(index, nest, nest[inner].compute.stage) || std::ranges::count(crosswise, func) > 0) {
             return false;
         }
-        inner = index.stage(nest[inner].compute.stage).func;
+        inner = host;
     }
     return true;
 }

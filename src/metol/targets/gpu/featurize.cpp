@@ -28,7 +28,8 @@ struct Warp {
 
 // Does a coordinate of the access move with a loop? Unknown derivatives count as moving.
 bool moves(const EffectiveAccess& access, size_t loop) {
-    return std::any_of(access.jacobian.begin(), access.jacobian.end(), [&](const auto& row) { return row[loop] != 0; });
+    return std::ranges::any_of(access.jacobian, [&](const auto& row) { return row[loop] != 0; }) ||
+           std::ranges::any_of(access.phases, [&](const auto& phases) { return phases[loop]; });
 }
 
 // Sectors that one load or store of a warp touches: lanes side by side share them where they go to neighbouring places.
@@ -45,8 +46,9 @@ double sectors_of(const EffectiveAccess& access, const Trips& threads, const War
     }
     double stride = 0;
     for (size_t d = 0; d < access.jacobian.size(); d++) {
-        const double slope = std::abs(access.jacobian[d][static_cast<size_t>(warp.vector_loop)]);
-        if (slope == 0) {
+        const auto v = static_cast<size_t>(warp.vector_loop);
+        const double slope = std::abs(access.jacobian[d][v]);
+        if (slope == 0 && !access.phases[d][v]) {
             continue;
         }
         const bool is_scattered = std::isnan(slope) || static_cast<int>(d) != innermost_dim;
