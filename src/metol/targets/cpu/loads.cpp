@@ -24,8 +24,9 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innerm
     for (size_t d = 0; d < access.jacobian.size(); d++) {
         const double slope = access.jacobian[d][v];
         const bool is_along_rows = static_cast<int>(d) == innermost_dim;
-        if (access.phases[d][v] && innermost_dim >= 0 && !(is_along_rows && slope != 0)) {
-            return VectorAccess::Gather;  // neighbouring lanes take turns among a few places
+        // Neighbouring lanes take turns among a few places, whatever the layout; or lie in different rows.
+        if (access.phases[d][v] && (slope == 0 || (innermost_dim >= 0 && !is_along_rows))) {
+            return VectorAccess::Gather;
         }
         if (slope == 0) {
             continue;
