@@ -330,11 +330,7 @@ class Extraction {
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
         regions.push_back(read_regions(definition, region_reader, stage));
-        std::vector<Expr> evaluated = definition.values();
-        evaluated.insert(evaluated.end(), definition.args().begin(), definition.args().end());
-        const std::vector<Expr> conditions = definition.split_predicate();
-        evaluated.insert(evaluated.end(), conditions.begin(), conditions.end());
-        tell_reads_apart(evaluated, dag_->funcs, {graph, reader, region_reader}, stage);
+        tell_reads_apart(expressions_of(definition), dag_->funcs, {graph, reader, region_reader}, stage);
         const auto& reads = region_reader.unbounded_reads();
         unbounded_reads_.insert(unbounded_reads_.end(), reads.begin(), reads.end());
         return stage;
@@ -347,6 +343,15 @@ class Extraction {
             values.push_back(reader.read(value));
         }
         return !function.has_update_definition() && is_boundary_condition(graph, values);
+    }
+
+    // All that a definition evaluates: its values, where they go, and its conditions.
+    static std::vector<Expr> expressions_of(const hi::Definition& definition) {
+        std::vector<Expr> exprs = definition.values();
+        exprs.insert(exprs.end(), definition.args().begin(), definition.args().end());
+        const std::vector<Expr> conditions = definition.split_predicate();
+        exprs.insert(exprs.end(), conditions.begin(), conditions.end());
+        return exprs;
     }
 
     void read_expressions(const hi::Definition& definition, ExprGraph& graph, ExprReader& reader, Stage& stage) {
@@ -362,11 +367,7 @@ class Extraction {
         }
         stage.has_predicate = !roots.conditions.empty();
         describe_stage(graph, roots, stage);
-        std::vector<Expr> exprs = definition.values();
-        exprs.insert(exprs.end(), definition.args().begin(), definition.args().end());
-        const std::vector<Expr> conditions = definition.split_predicate();
-        exprs.insert(exprs.end(), conditions.begin(), conditions.end());
-        const std::map<int32_t, int64_t> calls = reader.count_calls(exprs);
+        const std::map<int32_t, int64_t> calls = reader.count_calls(expressions_of(definition));
         for (Edge& edge : stage.edges) {
             edge.calls = static_cast<int32_t>(calls.at(edge.producer));
         }

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "pipeline/bounds.hpp"
-#include "schedule/decision.hpp"
+#include "schedule/reads.hpp"
 
 namespace metol {
 
@@ -28,11 +28,6 @@ Movement identity(int dimensions) {
         movement[d][d] = 1;
     }
     return movement;
-}
-
-double slope_of(const JacobianRow& row, size_t loop) {
-    return row.is_known[loop] ? static_cast<double>(row.numerator[loop]) / row.denominator[loop]
-                              : std::numeric_limits<double>::quiet_NaN();
 }
 
 // Does a reduction alone go along a coordinate, and so over the same points in every iteration of all other loops?

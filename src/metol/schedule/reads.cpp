@@ -5,6 +5,11 @@
 
 namespace metol {
 
+double slope_of(const JacobianRow& row, size_t loop) {
+    return row.is_known[loop] ? static_cast<double>(row.numerator[loop]) / row.denominator[loop]
+                              : std::numeric_limits<double>::quiet_NaN();
+}
+
 EffectiveAccess direct_access(const Access& access, int producer) {
     EffectiveAccess out;
     out.producer = producer;
@@ -14,8 +19,7 @@ EffectiveAccess direct_access(const Access& access, int producer) {
         std::array<double, kMaxLoops> derivatives{};
         std::bitset<kMaxLoops> phases;
         for (size_t i = 0; i < row.numerator.size(); i++) {
-            derivatives[i] = row.is_known[i] ? static_cast<double>(row.numerator[i]) / row.denominator[i]
-                                             : std::numeric_limits<double>::quiet_NaN();
+            derivatives[i] = slope_of(row, i);
             phases[i] = row.has_phase[i] != 0;
         }
         out.jacobian.push_back(derivatives);

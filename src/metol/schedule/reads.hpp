@@ -18,6 +18,9 @@ struct EffectiveAccess {
     bool is_clamped = false;                              // through an inlined boundary condition
 };
 
+// How a coordinate moves with a loop; NaN where that is not constant.
+double slope_of(const JacobianRow& row, size_t loop);
+
 // What an Access says by itself, where nothing is inlined.
 EffectiveAccess direct_access(const Access& access, int producer);
 

@@ -97,6 +97,14 @@ py::tuple renumber(const std::vector<int>& encoded, const Numbers& funcs, const 
     return encode(decision);
 }
 
+std::vector<int> of_steps(const metol::Space& space, int16_t metol::DecisionStep::* number) {
+    std::vector<int> numbers;
+    for (const metol::DecisionStep& step : space.steps()) {
+        numbers.push_back(step.*number);
+    }
+    return numbers;
+}
+
 template <typename T>
 py::array_t<T> to_array(const std::vector<T>& values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
@@ -264,24 +272,10 @@ void bind_space(py::module_& m) {
             "decision_count", [](const Space& space) { return space.steps().size(); },
             "Decisions of a complete loop nest.")
         .def_property_readonly(
-            "decision_funcs",
-            [](const Space& space) {
-                std::vector<int> funcs;
-                for (const metol::DecisionStep& step : space.steps()) {
-                    funcs.push_back(step.func);
-                }
-                return funcs;
-            },
+            "decision_funcs", [](const Space& space) { return of_steps(space, &metol::DecisionStep::func); },
             "The Func that each decision is about, in order.")
         .def_property_readonly(
-            "decision_stages",
-            [](const Space& space) {
-                std::vector<int> stages;
-                for (const metol::DecisionStep& step : space.steps()) {
-                    stages.push_back(step.stage);
-                }
-                return stages;
-            },
+            "decision_stages", [](const Space& space) { return of_steps(space, &metol::DecisionStep::stage); },
             "The Stage that each decision is about, in order; -1 for one about a whole Func.")
         .def(
             "root", [](const std::shared_ptr<Space>& space) { return States{space, {space->root()}}; },
