@@ -23,9 +23,10 @@ from small_pipelines import (
     tuples,
 )
 
-from metol import SearchOptions, _core, autoschedule
+from metol import SearchOptions, _core
 from metol.lower import Call
 from metol.pipeline import PipelineDag, extract
+from metol.search import BeamSearch, Budget
 from metol.targets.cpu import CpuMachine
 
 Build = Callable[[], hl.Pipeline]
@@ -150,12 +151,10 @@ def test_nothing_is_decided_about_rows_unless_asked_for() -> None:
     assert all(s.row_alignment == 0 for i in range(50) for s in leaves.take([i]).describe())
 
 
-def test_rows_are_padded_where_that_is_asked_for_and_saves_time() -> None:
-    def calls(*, align: bool) -> list[Call]:
-        options = SearchOptions(strategy="greedy", align_storage=align, budget_seconds=None)
-        machine = CpuMachine.default(threads=2)
-        result = autoschedule(plane(1021), threads=2, machine=machine, options=options)
-        return [directive.call for directive in result.schedule.directives]
-
-    assert Call.ALIGN_STORAGE in calls(align=True)
-    assert Call.ALIGN_STORAGE not in calls(align=False)
+@pytest.mark.parametrize("align", [True, False])
+def test_rows_are_padded_where_that_is_asked_for_and_saves_time(align: bool) -> None:
+    options = SearchOptions(align_storage=align).space
+    options.allow_compute_at = options.allow_inline = False
+    space = make_space(extract(plane(1021)), options=options)
+    found = BeamSearch(width=1).search(space, _core.CostModel(), Budget.start())
+    assert [s.row_alignment > 1 for s in found.state.describe()] == [False, align, False]

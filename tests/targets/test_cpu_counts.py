@@ -1,5 +1,6 @@
 """What the features count, over random loop nests: no work is lost, and memory is gone through in the order it is."""
 
+import math
 from collections.abc import Callable
 
 import halide as hl
@@ -43,6 +44,31 @@ def twice() -> hl.Pipeline:
     source.set_estimates([(0, WIDE), (0, HIGH)])
     output.set_estimates([(0, WIDE), (0, HIGH)])
     return hl.Pipeline(output)
+
+
+@pytest.mark.parametrize(("name", "is_whole"), [("chain", True), ("matmul_output", False)])
+def test_tasks_that_cover_more_than_there_is_run_whole_unless_they_are_guarded(name: str, is_whole: bool) -> None:
+    # 24 rows in tiles of 4 for four tasks: two tiles each, and eight run where six are needed.
+    dag = extract(PIPELINES[name]())
+    parameters = cpu_parameters(CpuMachine.default(threads=16), dag)
+    options = _core.SpaceOptions()
+    options.allow_inline = options.allow_compute_at = False
+    space = _core.Space(dag, parameters, options, 1)
+    wasted = 0
+    for leaf in leaves_of(space):
+        iterations = column(space, leaf, "loop_iterations")
+        for schedule in leaf.describe():
+            func = dag.funcs[schedule.func]
+            region = [side.extent for side in func.root_region]
+            for stage, nest in zip(func.stages, schedule.stages, strict=True):
+                loops = [loop.pure_dim for loop in dag.stages[stage].loops]
+                if any(dim < 0 for dim in loops):
+                    continue
+                needed = math.prod(-(-region[dim] // nest.levels[-1][i]) for i, dim in enumerate(loops))
+                run = math.prod(math.prod(level) for level in nest.levels[:-1])
+                assert iterations[stage] == (run if is_whole else needed)
+                wasted += run > needed
+    assert wasted
 
 
 def transposed() -> hl.Pipeline:

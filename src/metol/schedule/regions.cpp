@@ -264,6 +264,25 @@ Box Regions::loops_at(int stage_id, const Site& site) {
     return loops_of(stage_id, required(func, site), computed(func, site));
 }
 
+bool Regions::runs_whole_tiles(int stage_id) const {
+    const int func = index_.stage(stage_id).func;
+    return nest_[func].placement == Placement::Root && index_.func(func).stages.size() == 1;
+}
+
+int64_t Regions::turns_of(const Site& site) const {
+    const StageNest& nest = nest_of(site.stage);
+    const std::vector<int>& order = index_.nest_order(site.stage, nest.vector_loop);
+    int64_t turns = 1;
+    for (int level = 0; level <= site.level; level++) {
+        const bool is_cut = level == site.level && site.loops != Site::kAllLoops;
+        const size_t count = is_cut ? static_cast<size_t>(site.loops) : order.size();
+        for (size_t i = 0; i < count; i++) {
+            turns *= nest.levels[static_cast<size_t>(level)][static_cast<size_t>(order[i])];
+        }
+    }
+    return turns;
+}
+
 int64_t Regions::iterations(const Site& site) {
     if (site.is_root()) {
         return 1;
@@ -275,11 +294,15 @@ int64_t Regions::iterations(const Site& site) {
     }
     const FuncSchedule& schedule = nest_[func];
     int64_t count = iterations(schedule.compute);
-    const Box& whole = loops(site.stage, schedule.compute);
-    const Box& part = loops(site.stage, site);
-    for (int i = 0; i < whole.dimensions; i++) {
-        const int64_t size = std::max<int64_t>(1, part[i].extent());
-        count *= (whole[i].extent() + size - 1) / size;
+    if (runs_whole_tiles(site.stage)) {
+        count *= turns_of(site);
+    } else {
+        const Box& whole = loops(site.stage, schedule.compute);
+        const Box& part = loops(site.stage, site);
+        for (int i = 0; i < whole.dimensions; i++) {
+            const int64_t size = std::max<int64_t>(1, part[i].extent());
+            count *= (whole[i].extent() + size - 1) / size;
+        }
     }
     return iterations_->add(place) = count;
 }

@@ -54,6 +54,9 @@ class Regions {
     const Box& loops(int stage, const Site& site);
     // Iterations of `site` in a run of the whole pipeline (1 for the root).
     int64_t iterations(const Site& site);
+    // Does a Stage run every tile of every task, where tasks and tiles cover more than there is? One at root that is
+    // shifted inwards or rounded up does; what is guarded or computed inside others stops at the end.
+    bool runs_whole_tiles(int stage) const;
     // Is `func`, which is computed, inside an iteration of `site`?
     bool is_inside(int func, const Site& site) const;
     // Adds, from the root to the innermost tile's body, every loop (not only every level) that encloses a Stage.
@@ -70,6 +73,7 @@ class Regions {
     Box loops_at(int stage, const Site& site);
     Box required_at(int func, const Site& site);
     void narrow(int stage, const Site& site, Box& box) const;
+    int64_t turns_of(const Site& site) const;
     const StageNest& nest_of(int stage) const;
 
     // Hashes all that decides which part of `func` is needed anywhere: what consumes it, and what consumes that.

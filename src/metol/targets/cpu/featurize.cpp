@@ -54,6 +54,10 @@ void GroupFeaturizer::count_events(const StageContext& context, float* out) {
         tiles *= divide_up(extent, tile[i]);
         pure_tile *= stage.loops[i].is_reduction ? 1 : tile[i];
     }
+    if (regions_.runs_whole_tiles(context.id)) {
+        tiles = static_cast<double>(regions_.iterations(
+            {static_cast<int16_t>(context.id), static_cast<int8_t>(context.nest.inner_level() - 1), Site::kAllLoops}));
+    }
     double own_tasks = 1;
     double outer_tasks = 1;
     if (context.nest.is_parallel) {
