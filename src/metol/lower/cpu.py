@@ -36,6 +36,9 @@ def cpu_directives(
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
     tails = TailRule(dag, schedules, options)
+    size = OutputSize.ESTIMATED if options.fixed_sizes else OutputSize.ANY
+    for loops in nests.values():
+        loops.keep_guarded_tasks_apart(tails, size)
     if options.specialize_estimate:
         for guest in (s for s in schedules if s.placement == _core.Placement.AT):
             for site in (guest.compute, guest.store):
@@ -57,7 +60,7 @@ def cpu_directives(
             if dag.stages[stage].is_undef or dag.stages[stage].is_extern:
                 continue
             if options.fixed_sizes:
-                directives += nests[stage].version(tails, OutputSize.ESTIMATED)
+                directives += nests[stage].version(tails, size)
             else:
                 directives += nests[stage].versions(tails)
             if nests[stage].nest.leader >= 0:
@@ -141,6 +144,8 @@ class _StageLoops:
         self.levels = [list(level) for level in nest.levels]
         self.tile_level = len(self.levels) - 1
         self.pieces = [self._pieces_of(loop) for loop in range(len(self.stage.loops))]
+        self.has_nested_tasks = False
+        """Whether several parallel loops stay apart: the one of most iterations is the outermost then."""
         self.fused = self._fused_name()
         self.estimate = dag.funcs[self.stage.func].estimate
         self.guest_levels: set[int] = set()
@@ -189,10 +194,38 @@ class _StageLoops:
             order = [loop for loop, r in zip(order, is_reduction, strict=True) if r] + [
                 loop for loop, r in zip(order, is_reduction, strict=True) if not r
             ]
-        return [piece for loop in order for piece in self.pieces[loop] if piece.level == level]
+        pieces = [piece for loop in order for piece in self.pieces[loop] if piece.level == level]
+        if level == 0 and self.has_nested_tasks:
+            # The guarded iterations of the outermost loop are then the smallest part of the whole.
+            pieces.sort(key=lambda piece: -piece.trips)
+        return pieces
 
     def _parallel(self) -> list[_Piece]:
+        """The parallel loops, outermost first."""
         return self._at_level(0) if self.nest.is_parallel else []
+
+    def keep_guarded_tasks_apart(self, tails: TailRule, size: OutputSize) -> None:
+        """Let parallel loops stay one inside the other, instead of one loop of all tasks, where each is a guarded tile.
+
+        Halide splits the guarded iterations of a loop off the others. Where tiles are unrolled directly inside of a
+        parallel loop, it has none but that, and cannot do it where several have become one: then every vector of every
+        task is guarded.
+        """
+        if self.fused is None or self.stage.func in tails.share_loops:
+            return
+        if size is OutputSize.ANY and tails.has_two_versions(self.stage):
+            return
+        guarded = {args[0] for call, args in self._splits(tails, size, frozenset()) if _GUARDS.intersection(args)}
+        has_guarded_tiles = any(
+            len(pieces) > 1 and pieces[0].level == 0 and pieces[1].level == self.tile_level and loop in guarded
+            for loop, pieces in zip(self._whole_loops(), self.pieces, strict=True)
+        )
+        if has_guarded_tiles:
+            self.fused = None
+            self.has_nested_tasks = True
+
+    def _whole_loops(self) -> list[Loop]:
+        return [(RVar if dim.is_reduction else Var)(dim.name) for dim in self.stage.loops]
 
     def _fused_name(self) -> Loop | None:
         parallel = self._parallel()
@@ -288,7 +321,8 @@ class _StageLoops:
             elif is_unrolled:
                 calls.append((Call.UNROLL, (piece.loop,)))
         if parallel:
-            calls.append((Call.PARALLEL, (self.fused or parallel[0].loop,)))
+            tasks = [self.fused] if self.fused is not None else [piece.loop for piece in parallel]
+            calls += [(Call.PARALLEL, (loop,)) for loop in tasks]
         if not calls and self.stage.index > 0:
             calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
@@ -299,9 +333,8 @@ class _StageLoops:
         if tails.splits_inside_out(self.stage):
             return self._splits_inside_out()
         calls: list[tuple[Call, tuple[Argument, ...]]] = []
-        for loop, pieces in enumerate(self.pieces):
+        for loop, (rest, pieces) in enumerate(zip(self._whole_loops(), self.pieces, strict=True)):
             dim = self.stage.loops[loop]
-            rest: Loop = (RVar if dim.is_reduction else Var)(dim.name)
             for number in range(len(pieces) - 1):
                 factor = prod(piece.trips for piece in pieces[number + 1 :])
                 is_last = number == len(pieces) - 2
@@ -320,8 +353,7 @@ class _StageLoops:
     def _splits_inside_out(self) -> list[tuple[Call, tuple[Argument, ...]]]:
         """The same parts, the innermost split off first; each split is guarded."""
         calls: list[tuple[Call, tuple[Argument, ...]]] = []
-        for dim, pieces in zip(self.stage.loops, self.pieces, strict=True):
-            rest: Loop = (RVar if dim.is_reduction else Var)(dim.name)
+        for rest, pieces in zip(self._whole_loops(), self.pieces, strict=True):
             for number in range(len(pieces) - 1, 0, -1):
                 outer = pieces[0].loop if number == 1 else type(rest)(f"{pieces[number].loop.name}_out")
                 piece = pieces[number]
