@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metol.measure.case import BufferShape, Case, Input, allocate_output, guards_are_intact
+from metol.measure.case import ALIGNMENT_BYTES, BufferShape, Case, Input, allocate_output, guards_are_intact
 from metol.measure.tolerance import Tolerance
 
 # 3 channels innermost in memory, 5 columns, 4 rows.
@@ -40,6 +40,17 @@ def test_load_is_the_inverse_of_save(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.expected[0], expected)
     assert (loaded.name, loaded.outputs, loaded.tolerances) == (case.name, case.outputs, case.tolerances)
     assert loaded.size_text == "5x4"
+
+
+def test_what_is_timed_begins_at_a_multiple_of_the_alignment(tmp_path: Path) -> None:
+    for size in range(1, 40, 3):
+        image = np.arange(size, dtype=np.float32)
+        Case("one", (Input("image", array=image),), ()).save(tmp_path / str(size))
+        (loaded,) = Case.load(tmp_path / str(size)).inputs
+        np.testing.assert_array_equal(loaded.array, image)
+        output, raw = allocate_output(BufferShape("float32", (0,), (size,), (0,)), is_aligned=True)
+        assert loaded.array.ctypes.data % ALIGNMENT_BYTES == output.ctypes.data % ALIGNMENT_BYTES == 0
+        assert guards_are_intact(raw)
 
 
 def test_guards_notice_a_write_on_either_side() -> None:

@@ -60,9 +60,9 @@ class CompiledPipeline:
         return tuple(output for output, _ in allocated), all(guards_are_intact(raw) for _, raw in allocated)
 
     def bind(self, case: Case, outputs: Sequence[Array] | None = None) -> Callable[[], object]:
-        """Return a function that runs the code on a case, again and again into the same outputs."""
+        """Return a function that runs the code on a case, again and again into the same outputs, aligned by default."""
         assert len(case.inputs) == len(self.arguments), "a case of another pipeline"
-        arrays = outputs or [allocate_output(shape)[0] for shape in case.outputs]
+        arrays = outputs or [allocate_output(shape, is_aligned=True)[0] for shape in case.outputs]
         buffers = [item.number if item.array is None else _buffer(item.array, item.mins) for item in case.inputs]
         buffers += [_buffer(array, shape.mins) for array, shape in zip(arrays, case.outputs, strict=True)]
 
