@@ -24,8 +24,8 @@ _GUARD_BYTES = 4096
 _GUARD_VALUE = 0xA5
 
 ALIGNMENT_BYTES = 128
-"""What is timed begins at a multiple of this, as `hl.Buffer` allocates it. NumPy promises 16, and where vectors cross two
-cache lines each time, the same code takes up to half as long again."""
+"""What is timed begins at a multiple of this, as `hl.Buffer` allocates it. NumPy promises 16, and where vectors cross
+two cache lines each time, the same code can take half as long again."""
 
 
 @dataclass(frozen=True, slots=True)
