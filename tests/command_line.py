@@ -4,7 +4,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["metol"]
+__all__ = ["PIPELINES", "metol"]
+
+PIPELINES = """
+import halide as hl
+
+def ramp():
+    x, y = hl.Var("x"), hl.Var("y")
+    result = hl.Func("ramp")
+    result[x, y] = x + y
+    result.set_estimates([(0, 640), (0, 480)])
+    return result
+"""
 
 
 def metol(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -3,23 +3,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import PIPELINES
 
 from metol.bench import BenchReport, parse_sources, run_bench
 from metol.errors import MetolError, UnknownAppError
 from metol.measure import PipelineSource, RunOptions, Scheduler, Status, TimingPlan
 
 OPTIONS = RunOptions(timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2), timeout_seconds=60)
-
-PIPELINES = """
-import halide as hl
-
-def ramp():
-    x, y = hl.Var("x"), hl.Var("y")
-    result = hl.Func("ramp")
-    result[x, y] = x + y
-    result.set_estimates([(0, 640), (0, 480)])
-    return result
-"""
 
 
 @pytest.fixture

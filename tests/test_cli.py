@@ -6,20 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import metol
+from command_line import PIPELINES, metol
 
 from metol import SearchOptions, cli
-
-PIPELINES = """
-import halide as hl
-
-def ramp():
-    x, y = hl.Var("x"), hl.Var("y")
-    result = hl.Func("ramp")
-    result[x, y] = x + y
-    result.set_estimates([(0, 640), (0, 480)])
-    return result
-"""
 
 
 def test_version_is_shown() -> None:

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import metadata
 from pathlib import Path
 
 import halide as hl
@@ -16,13 +15,13 @@ import halide as hl
 from metol import _core
 from metol.candidates import ORIGINS, Candidate, Choice, first_accepted, plain_candidates, searched_candidates
 from metol.errors import ExtractionError, MetolError
+from metol.framing import frame_of
 from metol.interrupts import uninterrupted
 from metol.keep import find_kept
-from metol.lower import Estimate, Kept, LoweringOptions, Schedule, describe_funcs
+from metol.lower import Kept, LoweringOptions, Schedule
 from metol.measure import Acceptance, BufferSizes, RunOptions, verify_schedule
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names, strip_schedules
-from metol.provenance import metol_version
 from metol.search import BeamSearch, Budget, Form, Rewriting, search_forms
 from metol.targets import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors, propose_stagings
 
@@ -138,7 +137,7 @@ def autoschedule(
             found = _search(read, machine, options, kept, rewriting, is_cancelled)
         choice, refusals = first_accepted(
             found.candidates,
-            _frame(whole, read, target_text, kept),
+            frame_of(whole, read, target_text, kept),
             acceptance.refusal,
             lambda schedule: _verify(whole, schedule, machine.host_threads, estimates) if verify else ("", ""),
         )
@@ -253,21 +252,6 @@ def _lower_again(choice: Choice) -> Callable[[LoweringOptions], Schedule] | None
     return None if lower is None else lambda rules: replace(choice.schedule, directives=lower(rules))
 
 
-def _frame(pipeline: hl.Pipeline, read: PipelineDag | ExtractionError, target: str, kept: tuple[Kept, ...]) -> Schedule:
-    """The schedule without its directives."""
-    dag = None if isinstance(read, ExtractionError) else read
-    return Schedule(
-        funcs=describe_funcs(pipeline),
-        directives=(),
-        target=target,
-        estimates=() if dag is None else _estimates(dag),
-        algorithm_hash="" if dag is None else f"{dag.algorithm_hash:016x}",
-        halide_version=metadata.version("halide"),
-        metol_version=metol_version(),
-        kept=kept,
-    )
-
-
 def _refused(last: str) -> MetolError:
     return MetolError(
         f"Every schedule of this pipeline is refused, and it is as it was. The last, {last}. See whether Halide "
@@ -295,13 +279,3 @@ def _buffer_sizes(dag: PipelineDag | ExtractionError) -> BufferSizes:
         inputs={func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input},
         scalars={p.name: p.estimate for p in dag.parameters if p.estimate is not None},
     )
-
-
-def _estimates(dag: PipelineDag) -> tuple[Estimate, ...]:
-    regions = tuple(
-        Estimate(func.name.split("$")[0], tuple((i.min, i.extent) for i in func.estimate))
-        for func in dag.funcs
-        if func.estimate
-    )
-    scalars = tuple(Estimate(p.name, value=p.estimate) for p in dag.parameters if p.estimate is not None)
-    return regions + scalars

@@ -1,4 +1,4 @@
-"""The command line: `metol schedule`, `bench`, `apps`, `calibrate`, `doctor` and `demo`.
+"""The command line: `metol schedule`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
 
 In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
 2 for a mistake of the user's, which is told in one line, 130 for Ctrl-C. Heavy imports wait until a command needs them.
@@ -18,6 +18,7 @@ from metol.bench_command import SOURCE_HELP, Seed, Threads, bench, print_report
 from metol.console import say, wide_console
 from metol.destinations import require_writable
 from metol.errors import MetolError
+from metol.records_command import records as records_commands
 
 __all__ = ["app", "main"]
 
@@ -89,11 +90,16 @@ def schedule(
     generator_param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
     ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(help="Take the best that was measured for this pipeline here; search if there is none."),
+    ] = None,
 ) -> None:
     """Find a schedule; print it as Python, or write it to the files named. Ctrl-C settles for the best so far."""
     import metol
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
+    from metol.tune import SearchTerms
 
     for path in (python, cpp, json):
         require_writable(path)
@@ -101,31 +107,61 @@ def schedule(
         pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
         sizes = None if estimates is None else _read_estimates(estimates)
         pipeline = pipeline_source.build()
-        result = metol.autoschedule(
-            pipeline,
-            target=target,
-            estimates=sizes,
-            options=metol.SearchOptions(
-                strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
-            ),
-            threads=threads,
-            keep=keep or [],
-            is_cancelled=is_cancelled,
-        )
+        known = None
+        refused: tuple[str, ...] = ()
+        if records is not None and not keep:  # no record tells what is written by hand
+            terms = SearchTerms(threads or len(os.sched_getaffinity(0)), fixed_sizes)
+            known = _best_record(records, pipeline_source, terms, target, sizes)
+        if known is not None:
+            found, remark = known.to_schedule(), f"record {known.uid}: measured at {known.run_ms:.4g} ms"
+        else:
+            result = metol.autoschedule(
+                pipeline,
+                target=target,
+                estimates=sizes,
+                options=metol.SearchOptions(
+                    strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
+                ),
+                threads=threads,
+                keep=keep or [],
+                is_cancelled=is_cancelled,
+            )
+            found, remark, refused = result.schedule, result.summary(), result.fallbacks
     with uninterrupted():
         if python is not None:
-            python.write_text(result.to_python())
+            python.write_text(found.to_python())
         if cpp is not None:
-            cpp.write_text(result.to_cpp())
+            cpp.write_text(found.to_cpp())
         if json is not None:
-            result.save(json)
+            found.save(json)
     if python is None and cpp is None and json is None:
-        typer.echo(result.to_python())
-    for reason in result.fallbacks:
+        typer.echo(found.to_python())
+    for reason in refused:
         say(f"[yellow]refused[/yellow]: {escape(reason)}")
-    say(escape(result.summary()))
+    say(escape(remark))
     if verify:
-        _verify(pipeline_source, result.schedule, threads, sizes)
+        _verify(pipeline_source, found, threads, sizes)
+
+
+def _best_record(path: Path, source: Any, terms: Any, target: str, sizes: Any) -> Any:
+    """The best that was measured for this pipeline on this machine; None where nothing was, or it does not fit."""
+    from metol.errors import ExtractionError, ScheduleMismatchError
+    from metol.tune import Records, key_of
+
+    found = None
+    with Records(path, may_create=False) as database:
+        try:
+            found = database.best(key_of(source.build(), terms, target=target, estimates=sizes))
+            if found is not None:
+                found.to_schedule().apply(source.build())
+        except ExtractionError:  # what the search cannot describe, it answers for all the same
+            pass
+        except ScheduleMismatchError as error:
+            say(f"record {found.uid} does not fit: {escape(str(error))}" if found else escape(str(error)))
+            found = None
+    if found is None:
+        say("nothing was measured for this pipeline on this machine; searching")
+    return found
 
 
 def _tell_how_to_stop() -> None:
@@ -158,6 +194,7 @@ def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
 
 
 app.command()(bench)
+app.add_typer(records_commands, name="records")
 
 
 @app.command("verify-random")

@@ -10,6 +10,7 @@ __all__ = [
     "MachineFormatError",
     "MetolError",
     "MissingEstimateError",
+    "RecordError",
     "RefusedDirectiveError",
     "ScheduleFormatError",
     "ScheduleMismatchError",
@@ -62,6 +63,10 @@ class RefusedDirectiveError(MetolError):
 
 class MachineFormatError(MetolError):
     """A machine file is not valid JSON, not a machine, or of a version that this Metol cannot read."""
+
+
+class RecordError(MetolError):
+    """A file of records is missing, of something else, or cannot be written; or a record is not what was asked for."""
 
 
 class UnknownAppError(MetolError):

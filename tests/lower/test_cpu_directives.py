@@ -49,7 +49,13 @@ def check(name: str, seeds: tuple[int, ...]) -> None:
             raise
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+# Its vectors of bytes from several places take LLVM seconds.
+COMPILES_SLOWLY = {"channels"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in COMPILES_SLOWLY else n for n in PIPELINES]
+)
 def test_random_loop_nests_keep_the_result(name: str) -> None:
     check(name, SEEDS)
 

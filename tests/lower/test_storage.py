@@ -30,7 +30,14 @@ def with_storage(space: _core.Space, kind: _core.Storage, wanted: int) -> list[_
     return found[:wanted]
 
 
-@pytest.mark.parametrize(("build", "kind"), [(chain, "STACK"), (pyramid, "STACK"), (big_tiles, "HOISTED")])
+@pytest.mark.parametrize(
+    ("build", "kind"),
+    [
+        (chain, "STACK"),
+        pytest.param(pyramid, "STACK", marks=pytest.mark.slow),
+        pytest.param(big_tiles, "HOISTED", marks=pytest.mark.slow),
+    ],
+)
 def test_moved_storage_keeps_the_result(build, kind: str) -> None:
     dag, space = cpu_space(build)
     runs = ExactRuns(build.__name__, build)

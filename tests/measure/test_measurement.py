@@ -1,8 +1,9 @@
 import json
+from dataclasses import replace
 
 from metol.measure import Measurement, Status
 
-ROW = Measurement("harris", "metol", Status.OK, 1.5, 0.5, 3.25, (3.0, 3.25, 3.5), True, "fine")
+ROW = Measurement("harris", "metol", Status.OK, 1.5, 0.5, 3.25, (3.0, 3.25, 3.5), True, "fine", (3.1, 3.4))
 
 
 def test_to_row_has_exactly_the_fields_of_a_result_file() -> None:
@@ -16,11 +17,18 @@ def test_to_row_has_exactly_the_fields_of_a_result_file() -> None:
         "run_ms_samples": [3.0, 3.25, 3.5],
         "verified": True,
         "detail": "fine",
+        "interval_ms": [3.1, 3.4],
     }
 
 
 def test_from_row_is_the_inverse_of_to_row() -> None:
     assert Measurement.from_row(json.loads(json.dumps(ROW.to_row()))) == ROW
+
+
+def test_a_row_of_an_earlier_metol_has_no_interval() -> None:
+    row = ROW.to_row()
+    del row["interval_ms"]
+    assert Measurement.from_row(row) == replace(ROW, interval_ms=None)
 
 
 def test_failed_row_is_not_verified() -> None:

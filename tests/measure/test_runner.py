@@ -48,7 +48,7 @@ def test_schedule_that_refuses_the_awkward_size_is_timed_and_unverified(planted,
     [
         ("aborts", Status.SCHEDULE_FAILED, "building the pipeline: killed by SIGABRT: .*going down"),
         ("differs", Status.WRONG_RESULT, "64000 of 64000 elements differ; the first, at .0, 0., is 7 instead of 0"),
-        ("needs_all_memory", Status.RUN_FAILED, "(?i)memory|allocation"),
+        ("needs_all_memory", Status.OUT_OF_MEMORY, "(?i)memory|allocation"),
     ],
 )
 def test_planted_failure_becomes_its_status(

@@ -1,7 +1,8 @@
 import itertools
+import random
 
 from metol.measure import TimingPlan
-from metol.measure.timing import has_settled, take_samples
+from metol.measure.timing import has_settled, interval_of, median_of, take_samples
 
 PLAN = TimingPlan(min_rounds=3, max_rounds=9, spread=0.01)
 
@@ -32,3 +33,13 @@ def test_has_settled_wants_agreement_between_rounds_not_within_them() -> None:
 
 def test_has_settled_ignores_one_disturbed_round() -> None:
     assert has_settled([[1.0], [1.001], [5.0], [0.999], [1.0]], PLAN)
+
+
+def test_intervals_hold_the_median_about_as_often_as_they_say() -> None:
+    noise = random.Random(0)
+    for count in (2, 3, 5, 12, 25):
+        tries = [[[noise.gauss(100, 1)] for _ in range(count)] for _ in range(1000)]
+        held = sum(low <= 100 <= high for low, high in map(interval_of, tries))
+        assert 850 <= held <= 985
+        assert all(low <= median_of(rounds).ms <= high for rounds in tries[:9] for low, high in [interval_of(rounds)])
+    assert interval_of([[2.0, 3.0]]) is None, "one round says nothing about others"

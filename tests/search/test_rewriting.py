@@ -73,7 +73,7 @@ def schedule_of(build: Callable[[], hl.Pipeline], dag: PipelineDag, rfactors: li
     return Schedule(funcs=funcs, directives=directives)
 
 
-@pytest.mark.parametrize("build", [bins, total])
+@pytest.mark.parametrize("build", [bins, pytest.param(total, marks=pytest.mark.slow)])
 def test_every_proposal_keeps_the_result_under_random_loop_nests(build: Callable[[], hl.Pipeline]) -> None:
     runs = ExactRuns("histogram", build)
     found = proposals(build)

@@ -54,7 +54,7 @@ def tall() -> hl.Pipeline:
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("build", [five_dimensions, tall])
+@pytest.mark.parametrize("build", [five_dimensions, pytest.param(tall, marks=pytest.mark.slow)])
 def test_loops_that_do_not_fit_a_grid_are_fused(build: Callable[[], hl.Pipeline]) -> None:
     machine = metol.GpuMachine.preset("opencl-cpu")
     result = metol.autoschedule(build(), target="host-opencl", machine=machine, options=QUICK, verify=True)

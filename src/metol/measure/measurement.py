@@ -19,6 +19,7 @@ class Status(str, Enum):
     RUN_FAILED = "run_failed"
     WRONG_RESULT = "wrong_result"
     TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Measurement:
     compile_seconds: float | None = None
     """Wall time from the scheduled pipeline to machine code, without Halide's runtime."""
     run_ms: float | None = None
-    """Median of the samples."""
+    """Median of the medians of the rounds."""
     run_ms_samples: tuple[float, ...] = ()
     """Milliseconds per run; each sample is the mean of one batch of runs."""
     verified: bool = False
@@ -44,6 +45,8 @@ class Measurement:
     that is OK and not verified refuses the awkward size, with the error in `detail`."""
     detail: str = ""
     """Why it failed, with the last lines of the child's stderr; otherwise what was compared, and how closely."""
+    interval_ms: tuple[float, float] | None = None
+    """Where the median is with a confidence of 95 %, by how the rounds of samples differ."""
 
     @property
     def is_ok(self) -> bool:
@@ -71,4 +74,12 @@ class Measurement:
     @staticmethod
     def from_row(row: dict[str, Any]) -> "Measurement":
         """Read a row of a result file."""
-        return Measurement(**{**row, "status": Status(row["status"]), "run_ms_samples": tuple(row["run_ms_samples"])})
+        interval = row.get("interval_ms")
+        return Measurement(
+            **{
+                **row,
+                "status": Status(row["status"]),
+                "run_ms_samples": tuple(row["run_ms_samples"]),
+                "interval_ms": None if interval is None else tuple(interval),
+            }
+        )

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["TimingPlan", "has_settled", "take_samples"]
+__all__ = ["Median", "TimingPlan", "has_settled", "interval_of", "median_of", "take_samples"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,10 @@ class TimingPlan:
 
 # A batch shorter than this is at the mercy of the clock, of interrupts, and of the cost of the call from Python.
 MIN_SAMPLE_SECONDS = 0.002
+# By which the median absolute deviation of 2, 3, ... values is multiplied, and the 97.5 % quantile of Student's
+# distribution for so many.
+_SMALL_SAMPLE = (1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107)
+_STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 def take_samples(run: Callable[[], object], seconds: float) -> list[float]:
@@ -49,18 +53,51 @@ def take_samples(run: Callable[[], object], seconds: float) -> list[float]:
     return samples
 
 
-def has_settled(rounds: Sequence[Sequence[float]], plan: TimingPlan) -> bool:
-    """Whether the median of the rounds' medians is known to within `plan.spread`.
+@dataclass(frozen=True, slots=True)
+class Median:
+    """A median that was estimated from rounds of samples."""
+
+    ms: float
+    """Milliseconds of a run."""
+    error_ms: float
+    """Standard error."""
+
+
+def median_of(rounds: Sequence[Sequence[float]]) -> Median:
+    """Estimate the median from the medians of rounds.
 
     The standard error of a median is 1.2533 σ/√n, and σ is 1.4826 times the median absolute deviation (both for normal
     noise); rounds, not samples, are counted, because samples within one round share the state of the machine.
     """
-    if len(rounds) < plan.min_rounds:
-        return False
     medians = [statistics.median(samples) for samples in rounds]
     centre = statistics.median(medians)
     deviation = 1.4826 * statistics.median(abs(m - centre) for m in medians)
-    return 1.2533 * deviation / math.sqrt(len(medians)) <= plan.spread * centre
+    return Median(centre, 1.2533 * deviation / math.sqrt(len(medians)))
+
+
+def interval_of(rounds: Sequence[Sequence[float]]) -> tuple[float, float] | None:
+    """Return where the median is with a confidence of 95 %, in milliseconds; None for a single round.
+
+    Student's quantiles, and the factors by which the deviation of few values is too small (C. Croux and P. J.
+    Rousseeuw, "Time-efficient algorithms for two highly robust estimators of scale", 1992), make it wide where rounds
+    are few: it holds the median in 88 to 97 of 100 cases, from 2 rounds on (normal noise).
+    """
+    count = len(rounds)
+    if count < 2:
+        return None
+    median = median_of(rounds)
+    small = _SMALL_SAMPLE[count - 2] if count - 2 < len(_SMALL_SAMPLE) else count / (count - 0.8)
+    quantile = _STUDENT_95[count - 2] if count - 2 < len(_STUDENT_95) else 1.96 + 2.4 / (count - 1)
+    reach = quantile * small * median.error_ms
+    return max(0.0, median.ms - reach), median.ms + reach
+
+
+def has_settled(rounds: Sequence[Sequence[float]], plan: TimingPlan) -> bool:
+    """Whether the median of the rounds' medians is known to within `plan.spread`."""
+    if len(rounds) < plan.min_rounds:
+        return False
+    median = median_of(rounds)
+    return median.error_ms <= plan.spread * median.ms
 
 
 def _time_batch(run: Callable[[], object], batch: int) -> float:

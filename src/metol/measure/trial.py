@@ -4,7 +4,6 @@ In: the steps, in order. Out: a `Measurement`, whose status is that of the first
 after compiling, blocked on its pipe, so that several trials can be timed in turn.
 """
 
-import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,12 +16,15 @@ from metol.measure.measurement import Measurement, Status
 from metol.measure.process import Child, ChildDiedError, ChildTimeoutError, physical_memory_bytes
 from metol.measure.scheduler import Scheduler
 from metol.measure.source import PipelineSource
-from metol.measure.timing import TimingPlan, has_settled
+from metol.measure.timing import TimingPlan, has_settled, interval_of, median_of
 
 __all__ = ["RunOptions", "Trial"]
 
 # A child may take this share of the machine's memory: enough for any honest schedule, and the machine stays usable.
 _MEMORY_SHARE = 0.75
+# What Python, the C++ library, Halide's runtime, LLVM and the kernel (`Child`) say when there is none left, and what
+# Halide says of an allocation that is larger than it can address.
+_SIGNS_OF_MEMORY = ("MemoryError", "std::bad_alloc", "Out of memory", "out of memory", "want of memory", "maximum size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,12 @@ class Trial:
             return
         self._rounds.append(answer.run_ms)
         samples = tuple(sample for samples in self._rounds for sample in samples)
-        self.measurement = replace(self.measurement, run_ms=statistics.median(samples), run_ms_samples=samples)
+        self.measurement = replace(
+            self.measurement,
+            run_ms=median_of(self._rounds).ms,
+            run_ms_samples=samples,
+            interval_ms=interval_of(self._rounds),
+        )
 
     def is_timed(self, plan: TimingPlan) -> bool:
         """Whether the median is known, or will not become known any better."""
@@ -185,10 +192,11 @@ class Trial:
             return None
         except ChildDiedError as error:
             hint = ": it touched memory outside of its buffers" if "SIGSEGV" in str(error) else ""
-            self._fail(status, f"{step}: {error}{hint}")
+            self._fail(_status_of(str(error), status), f"{step}: {error}{hint}")
             return None
         if isinstance(answer, m.Failure) and not may_refuse:
-            self._fail(status, f"{step}: {answer.error}: {answer.message}")
+            text = f"{answer.error}: {answer.message}"
+            self._fail(_status_of(text, status), f"{step}: {text}")
             return None
         return answer
 
@@ -196,3 +204,8 @@ class Trial:
         """Record a failure and end the child."""
         self.measurement = self.measurement.with_failure(status, detail)
         self.close()
+
+
+def _status_of(reason: str, status: Status) -> Status:
+    """What became of a child: `status`, unless the reason is that memory ran out."""
+    return Status.OUT_OF_MEMORY if any(sign in reason for sign in _SIGNS_OF_MEMORY) else status

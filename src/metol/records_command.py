@@ -1,0 +1,202 @@
+"""The commands `metol records ...`: what has been measured, in and out of a database.
+
+In: words from a shell. Out: tables and lines on stdout, files.
+"""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from metol.bench_command import SOURCE_HELP
+from metol.console import say, wide_console
+from metol.destinations import require_writable
+from metol.errors import MetolError
+
+if TYPE_CHECKING:
+    from metol.tune import Record
+
+__all__ = ["records"]
+
+records = typer.Typer(
+    help="List, show, export, import, merge: what was measured, in a database of records.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+File = Annotated[Path, typer.Argument(help="The database of records.")]
+
+
+@records.command("list")
+def list_records(
+    file: File,
+    failures: Annotated[bool, typer.Option("--failures", help="Only what is of no use, with the reason.")] = False,
+    last: Annotated[int, typer.Option(min=1, help="How many, the latest last.")] = 40,
+) -> None:
+    """List what was measured, one line each."""
+    from rich.table import Table
+
+    from metol.tune import Records
+
+    with Records(file, may_create=False) as database:
+        found = [record for record in database.all() if not (failures and record.is_usable)]
+    found.sort(key=lambda record: record.made_at)
+    table = Table("id", "pipeline", "sizes", "from", "status", "ms", "verified", "made", box=None)
+    for record in found[-last:]:
+        table.add_row(*map(escape, _columns(record, show_detail=failures)))
+    wide_console().print(table)
+    if len(found) > last:
+        say(f"the last {last} of {len(found)}; --last shows more")
+
+
+@records.command()
+def show(file: File, id: Annotated[str, typer.Argument(help="The id of a record, or how it begins.")]) -> None:
+    """Show one record with its schedule, as Python."""
+    from metol.tune import Records
+
+    with Records(file, may_create=False) as database:
+        record = database.find(id)
+    for name, value in _facts(record):
+        typer.echo(f"{name:>12}: {value}")
+    if record.schedule:
+        typer.echo(f"\n{record.to_schedule().to_python()}")
+
+
+@records.command()
+def export(
+    file: File, output: Annotated[Path | None, typer.Argument(help="Where to write; stdout by default.")] = None
+) -> None:
+    """Write every record as one line of JSON, which `import` reads without loss."""
+    from metol.interrupts import uninterrupted
+    from metol.tune import Records, is_database
+
+    require_writable(output)
+    with Records(file, may_create=False) as database:
+        text = "".join(f"{line}\n" for line in database.export())
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    if is_database(output):
+        raise MetolError(f"`{output}` is a database; `metol records merge` reads one into another.")
+    with uninterrupted():
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
+    say(f"wrote {text.count(chr(10))} records to {escape(str(output))}")
+
+
+@records.command("import")
+def import_records(
+    file: File, inputs: Annotated[list[Path], typer.Argument(help="Files of JSON lines; - for stdin.")]
+) -> None:
+    """Read records that were exported; those that are there already are passed over."""
+    from metol.tune import Record, Records
+
+    # All of them before a database is made of them.
+    found = [Record.from_line(line) for path in inputs for line in _read(path).splitlines() if line.strip()]
+    with Records(file) as database:
+        _tell(database.add(*found), len(found))
+
+
+@records.command()
+def merge(file: File, others: Annotated[list[Path], typer.Argument(help="Databases to read.")]) -> None:
+    """Read all records of other databases; doing so again changes nothing."""
+    from metol.tune import Records
+
+    with contextlib.ExitStack() as stack:
+        sources = [stack.enter_context(Records(path, may_create=False)) for path in others]
+        database = stack.enter_context(Records(file))
+        for source in sources:
+            found = source.all()
+            _tell(database.add(*found), len(found))
+
+
+@records.command()
+def best(
+    file: File,
+    source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads that it runs with; by default all.")] = None,
+    target: Annotated[str, typer.Option(help="Halide target, such as host.")] = "host",
+    fixed_sizes: Annotated[
+        bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
+) -> None:
+    """Show the fastest schedule that was measured for a pipeline on this machine; exit code 1 where there is none."""
+    from metol.measure import PipelineSource
+    from metol.tune import Records, SearchTerms, key_of
+
+    require_writable(json)
+    terms = SearchTerms(threads or len(os.sched_getaffinity(0)), fixed_sizes)
+    with Records(file, may_create=False) as database:
+        found = database.best(key_of(PipelineSource.parse(source).build(), terms, target=target))
+    if found is None:
+        say(f"no schedule of {escape(source)} for {terms.threads} threads was measured on this machine")
+        raise typer.Exit(1)
+    for name, value in _facts(found):
+        typer.echo(f"{name:>12}: {value}")
+    if json is not None:
+        found.to_schedule().save(json)
+        say(f"wrote {escape(str(json))}")
+
+
+def _read(path: Path) -> str:
+    if str(path) == "-":
+        return sys.stdin.read()
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetolError(f"`{path}` cannot be read: {error}.") from error
+
+
+def _tell(new: int, count: int) -> None:
+    say(f"{new} new, {count - new} known")
+
+
+def _sizes(record: "Record") -> str:
+    """The estimated extents of what is scheduled, or as many as a line has room for."""
+    import json
+
+    texts = []
+    for name, value in json.loads(record.key.estimates):
+        size = "x".join(str(extent) for _, extent in value) if isinstance(value, list) else ""
+        texts.append(f"{name} {size or 'scalar'}" if isinstance(value, list) else f"{name}={value}")
+    return ", ".join(texts)
+
+
+def _columns(record: "Record", *, show_detail: bool) -> tuple[str, ...]:
+    milliseconds = "" if record.run_ms is None else f"{record.run_ms:.4g}"
+    status = f"{record.status.value}: {record.detail}" if show_detail else record.status.value
+    return (
+        record.uid,
+        record.label,
+        _sizes(record),
+        record.origin + (", final" if record.is_final else ""),
+        status,
+        milliseconds,
+        "yes" if record.is_verified else "no",
+        record.made_at,
+    )
+
+
+def _facts(record: "Record") -> list[tuple[str, Any]]:
+    interval = "" if record.interval_ms is None else " ({:.4g} to {:.4g})".format(*record.interval_ms)
+    machine = ", ".join(f"{name} {value}" for name, value in record.machine.items())
+    facts = {
+        "id": record.uid,
+        "pipeline": record.label,
+        "sizes": _sizes(record),
+        "from": record.origin,
+        "status": record.status.value,
+        "detail": record.detail,
+        "run": "" if record.run_ms is None else f"{record.run_ms:.4g} ms{interval}",
+        "predicted": "" if record.predicted_seconds is None else f"{record.predicted_seconds * 1e3:.4g} ms",
+        "verified": "yes" if record.is_verified else "no",
+        "machine": machine or record.key.machine,
+        "target": record.key.target,
+        "made": f"{record.made_at} by Metol {record.metol_version}, Halide {record.key.halide_version}",
+    }
+    return [(name, value) for name, value in facts.items() if value]
