@@ -4,6 +4,7 @@ In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result i
 2 for a mistake of the user's, which is told in one line, 130 for Ctrl-C. Heavy imports wait until a command needs them.
 """
 
+import contextlib
 import json as json_format
 import os
 import sys
@@ -99,7 +100,6 @@ def schedule(
     import metol
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
-    from metol.tune import SearchTerms
 
     for path in (python, cpp, json):
         require_writable(path)
@@ -110,7 +110,7 @@ def schedule(
         known = None
         refused: tuple[str, ...] = ()
         if records is not None and not keep:  # no record tells what is written by hand
-            terms = SearchTerms(threads or len(os.sched_getaffinity(0)), fixed_sizes)
+            terms = {"threads": threads or len(os.sched_getaffinity(0)), "fixed_sizes": fixed_sizes}
             known = _best_record(records, pipeline_source, terms, target, sizes)
         if known is not None:
             found, remark = known.to_schedule(), f"record {known.uid}: measured at {known.run_ms:.4g} ms"
@@ -143,21 +143,21 @@ def schedule(
         _verify(pipeline_source, found, threads, sizes)
 
 
-def _best_record(path: Path, source: Any, terms: Any, target: str, sizes: Any) -> Any:
+def _best_record(path: Path, source: Any, terms: dict[str, Any], target: str, sizes: Any) -> Any:
     """The best that was measured for this pipeline on this machine; None where nothing was, or it does not fit."""
     from metol.errors import ExtractionError, ScheduleMismatchError
-    from metol.tune import Records, key_of
+    from metol.tune import Records, SearchTerms, key_of
 
     found = None
-    with Records(path, may_create=False) as database:
+    # What the search cannot describe, it answers for all the same.
+    with Records(path, may_create=False) as database, contextlib.suppress(ExtractionError):
+        pipeline = source.build()
+        found = database.best(key_of(pipeline, SearchTerms(**terms), target=target, estimates=sizes))
+    if found is not None:
         try:
-            found = database.best(key_of(source.build(), terms, target=target, estimates=sizes))
-            if found is not None:
-                found.to_schedule().apply(source.build())
-        except ExtractionError:  # what the search cannot describe, it answers for all the same
-            pass
+            found.to_schedule().apply(pipeline)
         except ScheduleMismatchError as error:
-            say(f"record {found.uid} does not fit: {escape(str(error))}" if found else escape(str(error)))
+            say(f"record {found.uid} does not fit: {escape(str(error))}")
             found = None
     if found is None:
         say("nothing was measured for this pipeline on this machine; searching")

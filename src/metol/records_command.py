@@ -4,6 +4,7 @@ In: words from a shell. Out: tables and lines on stdout, files.
 """
 
 import contextlib
+import json as json_format
 import os
 import sys
 from pathlib import Path
@@ -157,11 +158,9 @@ def _tell(new: int, count: int) -> None:
 
 
 def _sizes(record: "Record") -> str:
-    """The estimated extents of what is scheduled, or as many as a line has room for."""
-    import json
-
+    """The estimated extents of what is scheduled, and the values of parameters."""
     texts = []
-    for name, value in json.loads(record.key.estimates):
+    for name, value in json_format.loads(record.key.estimates):
         size = "x".join(str(extent) for _, extent in value) if isinstance(value, list) else ""
         texts.append(f"{name} {size or 'scalar'}" if isinstance(value, list) else f"{name}={value}")
     return ", ".join(texts)

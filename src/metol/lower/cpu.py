@@ -144,8 +144,8 @@ class _StageLoops:
         self.levels = [list(level) for level in nest.levels]
         self.tile_level = len(self.levels) - 1
         self.pieces = [self._pieces_of(loop) for loop in range(len(self.stage.loops))]
-        self.has_nested_tasks = False
-        """Whether several parallel loops stay apart: the one of most iterations is the outermost then."""
+        self.fused: Loop | None = None
+        """The one loop that several parallel loops become; None where they stay apart, or there is but one."""
         self.fused = self._fused_name()
         self.estimate = dag.funcs[self.stage.func].estimate
         self.guest_levels: set[int] = set()
@@ -195,8 +195,8 @@ class _StageLoops:
                 loop for loop, r in zip(order, is_reduction, strict=True) if not r
             ]
         pieces = [piece for loop in order for piece in self.pieces[loop] if piece.level == level]
-        if level == 0 and self.has_nested_tasks:
-            # The guarded iterations of the outermost loop are then the smallest part of the whole.
+        if level == 0 and self.nest.is_parallel and self.fused is None:
+            # Of loops that stay apart, that of most iterations goes outermost: its guarded ones are the smallest part.
             pieces.sort(key=lambda piece: -piece.trips)
         return pieces
 
@@ -222,7 +222,6 @@ class _StageLoops:
         )
         if has_guarded_tiles:
             self.fused = None
-            self.has_nested_tasks = True
 
     def _whole_loops(self) -> list[Loop]:
         return [(RVar if dim.is_reduction else Var)(dim.name) for dim in self.stage.loops]

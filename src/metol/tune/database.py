@@ -77,7 +77,7 @@ class Records:
 
     def of_key(self, key: RecordKey) -> tuple[Record, ...]:
         """Return what was measured under one key, failures included, in the order in which it was made."""
-        return tuple(self._select((*_same_problem(key), *_same_circumstances(key))))
+        return tuple(self._select(_same_key(key)))
 
     def best(self, key: RecordKey) -> Record | None:
         """Return the record of the schedule that is fastest under this key; None where none was right."""
@@ -161,12 +161,10 @@ def best_of(measured: Iterable[Record]) -> Record | None:
     return None if best is None else best[1]
 
 
-def _same_problem(key: RecordKey) -> tuple[sa.ColumnElement[bool], ...]:
-    return (problems.c.algorithm == key.algorithm, problems.c.estimates == key.estimates)
-
-
-def _same_circumstances(key: RecordKey) -> tuple[sa.ColumnElement[bool], ...]:
+def _same_key(key: RecordKey) -> tuple[sa.ColumnElement[bool], ...]:
     return (
+        problems.c.algorithm == key.algorithm,
+        problems.c.estimates == key.estimates,
         machines.c.fingerprint == key.machine,
         records.c.target == key.target,
         records.c.halide_version == key.halide_version,
@@ -195,8 +193,8 @@ def _insert(connection: sa.Connection, record: Record) -> int:
             halide_version=key.halide_version,
             terms=key.terms,
             status=record.status.value,
-            interval_ms=None if record.interval_ms is None else list(record.interval_ms),
-            samples_ms=list(record.samples_ms),
+            interval_ms=record.interval_ms,
+            samples_ms=record.samples_ms,
             **{name: getattr(record, name) for name in _PLAIN},
         )
     )
@@ -221,13 +219,12 @@ def _record(row: sa.RowMapping) -> Record:
         row[records.c.halide_version],
         row[records.c.terms],
     )
-    interval = row[records.c.interval_ms]
     return Record(
         key,
         status=Status(row[records.c.status]),
         schedule=row[schedules.c.json] or "",
-        interval_ms=None if interval is None else (float(interval[0]), float(interval[1])),
-        samples_ms=tuple(map(float, row[records.c.samples_ms])),
+        interval_ms=row[records.c.interval_ms],
+        samples_ms=row[records.c.samples_ms],
         machine=json.loads(row[machines.c.description]),
         **{name: row[records.c[name]] for name in _PLAIN},
     )

@@ -223,9 +223,7 @@ class Record:
             raise RecordError(f"A record is not whole: {error}.") from None
 
     def _content(self) -> dict[str, Any]:
-        # By way of JSON, so that a record and what was read back from its line are equal and hash alike.
-        content: dict[str, Any] = json.loads(json.dumps({**asdict(self), "status": self.status.value}))
-        return content
+        return {**asdict(self), "status": self.status.value}
 
     @staticmethod
     def _from_content(content: dict[str, Any]) -> "Record":
