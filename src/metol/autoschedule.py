@@ -6,24 +6,21 @@ as it is until a schedule has been accepted, so that an error or an interruption
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import halide as hl
 
-from metol import _core
-from metol.candidates import ORIGINS, Candidate, Choice, first_accepted, plain_candidates, searched_candidates
+from metol.candidates import ORIGINS, Choice, first_accepted
 from metol.errors import ExtractionError, MetolError
-from metol.framing import frame_of
 from metol.interrupts import uninterrupted
-from metol.keep import find_kept
-from metol.lower import Kept, LoweringOptions, Schedule
-from metol.measure import Acceptance, BufferSizes, RunOptions, verify_schedule
+from metol.lower import LoweringOptions, Schedule
+from metol.measure import RunOptions, verify_schedule
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names, strip_schedules
-from metol.search import BeamSearch, Budget, Form, Rewriting, search_forms
-from metol.targets import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors, propose_stagings
+from metol.pipeline import EstimateMap, strip_schedules
+from metol.planner import Planner
+from metol.targets import Machine
 
 __all__ = ["Result", "autoschedule"]
 
@@ -121,31 +118,28 @@ def autoschedule(
         MetolError: Halide refuses all there is to try, everything inline at last; the pipeline is as it was.
     """
     started = time.monotonic()
-    options = options or SearchOptions()
-    parsed_target = parse_target(target)
-    target_text = str(parsed_target.to_string())
-    func_names(pipeline)  # complains about what is no pipeline
-    whole = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
-    kept = find_kept(whole, keep)
-    machine = choose_machine(parsed_target, machine, threads=threads)
-    read = _read(pipeline, estimates, target_text)
-    with Acceptance(whole, _buffer_sizes(read), target=target_text) as acceptance:
-        if isinstance(read, ExtractionError):
-            found = _Found(plain_candidates(whole, [keep.func for keep in kept]), refusals=(str(read),))
-        else:
-            rewriting = None if kept else _rewriting(pipeline, estimates, machine, options)
-            found = _search(read, machine, options, kept, rewriting, is_cancelled)
+    planner = Planner(
+        pipeline,
+        options or SearchOptions(),
+        target=target,
+        estimates=estimates,
+        machine=machine,
+        threads=threads,
+        keep=keep,
+    )
+    with planner.acceptance() as acceptance:
+        found = planner.search(is_cancelled)
         choice, refusals = first_accepted(
             found.candidates,
-            frame_of(whole, read, target_text, kept),
+            planner.frame,
             acceptance.refusal,
-            lambda schedule: _verify(whole, schedule, machine.host_threads, estimates) if verify else ("", ""),
+            lambda schedule: _verify(planner, schedule) if verify else ("", ""),
         )
     if choice is None:
-        raise read if isinstance(read, ExtractionError) else _refused(refusals[-1])
+        raise planner.read if isinstance(planner.read, ExtractionError) else _refused(refusals[-1])
 
     with uninterrupted():
-        strip_schedules(pipeline, [keep.func for keep in kept])
+        strip_schedules(pipeline, [keep.func for keep in planner.kept])
         choice.schedule.apply(pipeline)
     return Result(
         schedule=choice.schedule,
@@ -162,91 +156,6 @@ def autoschedule(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What there is to choose from, and how it was found."""
-
-    candidates: Iterator[Candidate]
-    count: int = 0
-    seconds: float = 0
-    is_complete: bool = True
-    pruned: tuple[tuple[str, int], ...] = ()
-    refusals: tuple[str, ...] = ()
-    """Why nothing was searched."""
-
-
-def _read(pipeline: hl.Pipeline | hl.Func, estimates: EstimateMap | None, target: str) -> PipelineDag | ExtractionError:
-    """Read the pipeline; what the search cannot describe, Halide may compile all the same."""
-    try:
-        return extract(pipeline, estimates, target=target)
-    except ExtractionError as error:
-        return error
-
-
-def _search(
-    dag: PipelineDag,
-    machine: Machine,
-    options: SearchOptions,
-    kept: tuple[Kept, ...],
-    rewriting: Rewriting | None,
-    is_cancelled: Callable[[], bool],
-) -> _Found:
-    restrictions = options.space
-    for keep in kept:
-        restrictions.pin(keep.func, keep.placement == "inline")
-    started = time.monotonic()
-    start = _form(dag, machine, restrictions)
-    budget = Budget.start(options.budget_seconds, is_cancelled)
-    form, found = search_forms(start, rewriting, options.make(), _core.CostModel(), budget)
-    seconds = time.monotonic() - started
-    lowering = replace(options.lowering, kept=frozenset(keep.func for keep in kept))
-    return _Found(
-        searched_candidates(start, form, found, machine, lowering),
-        found.candidates,
-        seconds,
-        found.is_complete,
-        tuple((reason, count) for reason, count in form.space.pruned_counts().items() if count),
-    )
-
-
-def _form(
-    dag: PipelineDag,
-    machine: Machine,
-    restrictions: _core.SpaceOptions,
-    rfactors: tuple[Rfactor, ...] = (),
-    stagings: tuple[Staging, ...] = (),
-) -> Form:
-    space = _core.Space(dag, machine_parameters(machine, dag), restrictions, machine.host_threads)
-    return Form(dag, space, rfactors, stagings)
-
-
-def _rewriting(
-    pipeline: object, estimates: EstimateMap | None, machine: Machine, options: SearchOptions
-) -> Rewriting | None:
-    """Return how to read and what to propose of the pipelines that this one becomes; None where nothing may change."""
-    if not options.rfactor and not options.staging:
-        return None
-
-    def read(rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form | None:
-        try:
-            dag = extract(pipeline, estimates, rfactors=rfactors, stagings=stagings)
-        except ExtractionError:  # Halide alone knows whether an update can be factored
-            return None
-        return _form(dag, machine, options.space, rfactors, stagings)
-
-    def propose(
-        dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
-    ) -> tuple[Rfactor, ...]:
-        return propose_rfactors(machine, dag, schedules, stages) if options.rfactor else ()
-
-    def propose_copies(
-        dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
-    ) -> tuple[Staging, ...]:
-        return propose_stagings(machine, dag, schedules, stages) if options.staging else ()
-
-    return Rewriting(read, propose, propose_copies, quick=BeamSearch(width=1))
-
-
 def _lower_again(choice: Choice) -> Callable[[LoweringOptions], Schedule] | None:
     lower = choice.candidate.lower
     return None if lower is None else lambda rules: replace(choice.schedule, directives=lower(rules))
@@ -259,23 +168,8 @@ def _refused(last: str) -> MetolError:
     )
 
 
-def _verify(pipeline: hl.Pipeline, schedule: Schedule, threads: int, estimates: EstimateMap | None) -> tuple[str, str]:
+def _verify(planner: Planner, schedule: Schedule) -> tuple[str, str]:
     """Run a schedule beside the reference: why it is wrong, or "", and what was compared."""
-    options = RunOptions(threads=threads, target=schedule.target, timing=None)
-    row = verify_schedule(pipeline, schedule, options=options, estimates=estimates)
+    options = RunOptions(threads=planner.machine.host_threads, target=schedule.target, timing=None)
+    row = verify_schedule(planner.pipeline, schedule, options=options, estimates=planner.estimates)
     return ("", row.detail) if row.is_ok else (f"{row.status.value.replace('_', ' ')}: {row.detail}", "")
-
-
-def _buffer_sizes(dag: PipelineDag | ExtractionError) -> BufferSizes:
-    """What the schedules are made for; nothing where it could not be read."""
-    if isinstance(dag, ExtractionError):
-        return BufferSizes((), {}, {})
-
-    def region(func: _core.Func) -> tuple[tuple[int, int], ...]:
-        return tuple((side.min, side.extent) for side in func.estimate)
-
-    return BufferSizes(
-        outputs=tuple(region(dag.funcs[output]) for output in dag.outputs),
-        inputs={func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input},
-        scalars={p.name: p.estimate for p in dag.parameters if p.estimate is not None},
-    )

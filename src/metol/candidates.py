@@ -3,15 +3,17 @@
 Enter: what a search found. Leaves: a finished schedule, and why each better one was refused.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 import halide as hl
 
 from metol import _core
-from metol.errors import ScheduleFormatError
+from metol.errors import MetolError, ScheduleFormatError
 from metol.lower import (
     Directive,
     LoweringOptions,
@@ -22,11 +24,21 @@ from metol.lower import (
     safe_directives,
     target_directives,
 )
+from metol.pipeline import Rfactor, Staging
 from metol.search import Form, SearchResult
 from metol.targets import Machine
 from metol.targets.cpu import CpuMachine
 
-__all__ = ["ORIGINS", "Candidate", "Choice", "first_accepted", "plain_candidates", "searched_candidates"]
+__all__ = [
+    "ORIGINS",
+    "Candidate",
+    "Choice",
+    "Nest",
+    "first_accepted",
+    "nest_of",
+    "plain_candidates",
+    "searched_candidates",
+]
 
 ORIGINS = {
     "search": "the best found",
@@ -50,6 +62,60 @@ class Candidate:
     """Predicted run time; NaN where no search found it."""
     lower: Callable[[LoweringOptions], tuple[Directive, ...]] | None = None
     """Makes the directives of the same loop nest by other rules; None where no search found one."""
+    nest: "Callable[[], Nest] | None" = None
+    """Tells the decisions that led to it; None where no search found it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A loop nest by the decisions that lead to it: small, and the same in every process."""
+
+    path: tuple[tuple[int, ...], ...]
+    """`Space.path`: one decision after the other."""
+    rfactors: tuple[tuple[int, int, tuple[tuple[str, str, str, int], ...], tuple[tuple[str, str], ...]], ...] = ()
+    """Updates that are computed in two steps: the arguments of each `Rfactor`."""
+    stagings: tuple[tuple[int, int], ...] = ()
+    """What may be copied: the arguments of each `Staging`."""
+
+    def to_form(self) -> tuple[tuple[Rfactor, ...], tuple[Staging, ...]]:
+        """Return what makes the form of the pipeline that the decisions are about."""
+        return tuple(Rfactor(*parts) for parts in self.rfactors), tuple(Staging(*parts) for parts in self.stagings)
+
+    def to_json(self) -> str:
+        """Return the nest as one line."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> "Nest":
+        """Read what `to_json` wrote.
+
+        Raises:
+            MetolError: it is something else.
+        """
+        try:
+            content = json.loads(text)
+            return Nest(
+                tuple(tuple(int(part) for part in decision) for decision in content["path"]),
+                tuple(
+                    (func, update, _tuples(splits), _tuples(kept)) for func, update, splits, kept in content["rfactors"]
+                ),
+                _tuples(content["stagings"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise MetolError(f"`{text[:60]}` is no loop nest: {error}.") from error
+
+
+def nest_of(form: Form, state: _core.States) -> Nest:
+    """Return the decisions that lead to a loop nest, a batch of one."""
+    return Nest(
+        tuple(tuple(map(int, decision)) for decision in form.space.path(state)),
+        tuple((r.func, r.update, _tuples(r.splits), _tuples(r.preserved)) for r in form.rfactors),
+        tuple((copy.func, copy.consumer) for copy in form.stagings),
+    )
+
+
+def _tuples(lists: Iterable[Iterable[Any]]) -> Any:
+    return tuple(map(tuple, lists))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +148,8 @@ def searched_candidates(
         return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count, form.stagings)
 
     def candidate(origin: str, state: _core.States, cost_seconds: float) -> Candidate:
-        return Candidate(origin, partial(lower, state, options), cost_seconds, partial(lower, state))
+        directives = partial(lower, state, options)
+        return Candidate(origin, directives, cost_seconds, partial(lower, state), partial(nest_of, form, state))
 
     yield candidate("search", found.state, found.cost_seconds)
     for state in found.alternatives:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from metol.measure.acceptance import Acceptance
     from metol.measure.gate import BufferSizes
     from metol.measure.measurement import Measurement, Status
+    from metol.measure.race import RacePlan
     from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
     from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
     from metol.measure.search_trial import SearchMeasurement, measure_search
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from metol.measure.source import PipelineSource, SourceKind
     from metol.measure.timing import TimingPlan
     from metol.measure.trial import RunOptions
+    from metol.measure.workbench import LocalWorkbench, Outcome, Workbench, WorkbenchTimes
 
 __all__ = [
     "PEERS",
@@ -26,10 +28,13 @@ __all__ = [
     "BufferSizes",
     "CheckOutcome",
     "LocalRunner",
+    "LocalWorkbench",
     "Measurement",
+    "Outcome",
     "OutputSizes",
     "PipelineSource",
     "Progress",
+    "RacePlan",
     "RunOptions",
     "Runner",
     "Scheduler",
@@ -39,6 +44,8 @@ __all__ = [
     "SourceKind",
     "Status",
     "TimingPlan",
+    "Workbench",
+    "WorkbenchTimes",
     "measure_search",
     "schedule_at_root",
     "sizes_to_check",
@@ -46,6 +53,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "WorkbenchTimes": "metol.measure.workbench",
+    "Workbench": "metol.measure.workbench",
+    "RacePlan": "metol.measure.race",
+    "Outcome": "metol.measure.workbench",
+    "LocalWorkbench": "metol.measure.workbench",
     "Acceptance": "metol.measure.acceptance",
     "BufferSizes": "metol.measure.gate",
     "CheckOutcome": "metol.measure.size_checks",

@@ -8,6 +8,7 @@ any moment: the parent records that.
 import contextlib
 import ctypes
 import gc
+import math
 import os
 import resource
 import signal
@@ -43,7 +44,8 @@ _PR_SET_PDEATHSIG = 1
 class Session:
     """The state of a child between requests: one pipeline, then its code, then the case being timed."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
         self._source: PipelineSource | None = None
         self._pipeline: Any = None
         self._target: Any = None
@@ -59,6 +61,7 @@ class Session:
             case m.ApplyScheduler():
                 return self._schedule(request)
             case m.Search():
+                _pin(self._threads)
                 return search_and_count(
                     Scheduler.parse(request.scheduler), self._pipeline, self._target, request.threads
                 )
@@ -73,7 +76,8 @@ class Session:
             case m.Verify():
                 return self._verify(Path(request.case))
             case m.Time():
-                return m.Samples(take_samples(self._timed_run(request.case), request.seconds))
+                run = self._timed_run(request.case)
+                return m.Samples(take_samples(run, request.seconds, request.give_up_ms or math.inf))
             case m.OpenGate():
                 return self._open_gate(request)
             case m.Judge():
@@ -117,7 +121,9 @@ class Session:
         return m.Done(time.perf_counter() - start)
 
     def _code(self) -> "CompiledPipeline":
+        """Return the code, on as many cores as it has threads; whatever compiles may have them all until then."""
         assert self._compiled is not None, "asked to run before compiling"
+        _pin(self._threads)
         return self._compiled
 
     def _make_cases(self, folder: Path, seed: int) -> m.CasesMade:
@@ -223,7 +229,7 @@ def main(arguments: list[str]) -> None:
     _confine(parent, threads, memory_bytes)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     gc.disable()  # a collection in the middle of a sample would count as the schedule's
-    session = Session()
+    session = Session(threads)
     with open(answer_fd, "wb", buffering=0) as answers:  # noqa: PTH123, a descriptor
         _serve(session, sys.stdin.buffer, answers)
 
@@ -240,20 +246,25 @@ def _serve(session: Session, requests: IO[bytes], answers: Any) -> None:
 
 
 def _confine(parent: int, threads: int, memory_bytes: int) -> None:
-    """Pin this process to as many cores as it has threads, bound its memory, and let it die with its parent."""
+    """Bound the threads and the memory of this process, and let it die with its parent."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit("the parent is gone")
     # Halide's runtime reads this when it first needs its threads.
     os.environ["HL_NUM_THREADS"] = str(threads)
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[:threads])
     if memory_bytes:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Where memory runs out nevertheless, the kernel is to choose this process and not the one that tunes.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _pin(threads: int) -> None:
+    """Keep this process on as many cores as it has threads, and those that Halide starts from now on."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) > threads:
+        os.sched_setaffinity(0, cores[:threads])
 
 
 def _compile_runtime(target: Any) -> None:

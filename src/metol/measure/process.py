@@ -87,6 +87,10 @@ class Child:
         """Return the answer to what was sent; raises as `ask` does."""
         return m.decode(self._receive_line(time.monotonic() + timeout_seconds))
 
+    def kill(self) -> None:
+        """Kill the child from another thread than the one that asks it, which gets a ChildDiedError."""
+        self._kill()
+
     def close(self) -> None:
         """Kill the child and all that it started."""
         if self._answer_fd < 0:

@@ -4,6 +4,7 @@ In: the steps, in order. Out: a `Measurement`, whose status is that of the first
 after compiling, blocked on its pipe, so that several trials can be timed in turn.
 """
 
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,8 @@ class RunOptions:
     """Seed of the random inputs."""
     timing: TimingPlan | None = field(default_factory=TimingPlan)
     """How long to time, or None to verify only."""
+    memory_bytes: int | None = None
+    """Address space that a child may take; three quarters of this machine's memory if None."""
 
     def __post_init__(self) -> None:
         """Raise MetolError on a number that makes no sense."""
@@ -60,7 +63,7 @@ class Trial:
         self._options = options
         self._rounds: list[list[float]] = []
         self._timed_seconds = 0.0
-        memory_bytes = int(_MEMORY_SHARE * physical_memory_bytes())
+        memory_bytes = options.memory_bytes or int(_MEMORY_SHARE * physical_memory_bytes())
         self._child: Child | None = Child(threads=options.threads, memory_bytes=memory_bytes)
 
     @property
@@ -73,6 +76,12 @@ class Trial:
         if self._child is not None:
             self._child.close()
             self._child = None
+
+    def kill(self) -> None:
+        """Kill the child while another thread waits for it: whatever it was doing has failed."""
+        child = self._child
+        if child is not None:
+            child.kill()
 
     def compile(self) -> None:
         """Build, schedule and compile.
@@ -147,14 +156,41 @@ class Trial:
                 texts.append(verdict.text)
         self.measurement = replace(self.measurement, verified=is_verified, detail="; ".join(texts))
 
-    def time_round(self, case: str, plan: TimingPlan) -> None:
-        """Take one round of samples."""
+    def time_round(self, case: str, plan: TimingPlan, give_up_ms: float = 0.0) -> float | None:
+        """Take one round of samples, and return its median; None where the code died of it.
+
+        Args:
+            case: what to run on.
+            plan: how long.
+            give_up_ms: a first run that takes longer is the only sample; 0 for none that would.
+        """
         start = time.monotonic()
-        answer = self._ask(m.Time(case, plan.round_seconds), Status.RUN_FAILED, "timing")
+        request = m.Time(case, plan.round_seconds, give_up_ms)
+        answer: m.Samples | None = self._ask(request, Status.RUN_FAILED, "timing")
         self._timed_seconds += time.monotonic() - start
         if answer is None:
-            return
+            return None
         self._rounds.append(answer.run_ms)
+        self._tell_rounds()
+        return statistics.median(answer.run_ms)
+
+    def forget_round(self) -> None:
+        """Take the last round back."""
+        self._rounds.pop()
+        self._tell_rounds()
+
+    def start_over(self) -> None:
+        """Forget all rounds, and give back the time that was spent, for a race of its own."""
+        self._rounds.clear()
+        self._timed_seconds = 0.0
+        if self._child is not None:
+            self._child.spent_seconds = 0.0
+
+    def _tell_rounds(self) -> None:
+        """Make the measurement tell what the rounds are."""
+        if not self._rounds:
+            self.measurement = replace(self.measurement, run_ms=None, run_ms_samples=(), interval_ms=None)
+            return
         samples = tuple(sample for samples in self._rounds for sample in samples)
         self.measurement = replace(
             self.measurement,

@@ -1,0 +1,355 @@
+"""A workbench for one pipeline: batches of schedules are compiled on all cores, verified, and then raced alone.
+
+In: schedules, batch by batch. Out: an `Outcome` for each: its measurement, and a score that can be compared with those
+of all other batches, because two schedules that were measured before run in every race. Whatever a schedule does to its
+process is its outcome, never the end of the workbench.
+"""
+
+import contextlib
+import itertools
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from metol.errors import MetolError
+from metol.lower import Schedule
+from metol.measure.canary import Drift, save_schedule
+from metol.measure.measurement import Measurement, Status
+from metol.measure.messages import CasesMade
+from metol.measure.race import Race, RacePlan
+from metol.measure.scheduler import Scheduler
+from metol.measure.source import PipelineSource, SourceKind
+from metol.measure.timing import TimingPlan
+from metol.measure.trial import RunOptions, Trial
+
+__all__ = ["LocalWorkbench", "Outcome", "Workbench", "WorkbenchTimes"]
+
+_CANARY_SOURCE = PipelineSource(SourceKind.MODULE, "metol.measure.canary", "build")
+_CANARY_TIMING = TimingPlan(round_seconds=0.03)
+# How often a batch that is being compiled looks whether somebody cancelled.
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one schedule."""
+
+    measurement: Measurement
+    """Its row; its times are those of the race that it ran in."""
+    score_ms: float | None = None
+    """Milliseconds of a run as they would have been in the first race: by this, schedules of all races compare. None
+    for a failure."""
+    is_refused: bool = False
+    """Whether the gate refused it, before anything was compiled."""
+
+
+@dataclass(slots=True)
+class WorkbenchTimes:
+    """Where the wall-clock time of a workbench went, in seconds."""
+
+    preparing: float = 0.0
+    """The reference and its cases."""
+    compiling: float = 0.0
+    """Judging, compiling and verifying, on all cores."""
+    racing: float = 0.0
+    """Timed runs, alone on the machine."""
+
+    @property
+    def total(self) -> float:
+        """All that was spent on compiling and running."""
+        return self.preparing + self.compiling + self.racing
+
+
+class Workbench(Protocol):
+    """Something that measures schedules of one pipeline: here, or on other machines."""
+
+    times: WorkbenchTimes
+
+    def measure(
+        self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[Outcome, ...]:
+        """Measure a batch, in the order given; what was cancelled before it ran has no time and no failure."""
+        ...
+
+    def race_afresh(
+        self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[Outcome, ...]:
+        """Measure in processes of their own, all to the end, and beside nothing else."""
+        ...
+
+
+@dataclass(slots=True)
+class _Known:
+    """A schedule that stays compiled, so that it can run in later races."""
+
+    trial: Trial
+    score_ms: float
+
+
+@dataclass(slots=True)
+class _Field:
+    """Those who run in one race: what is new, and who stays from earlier ones."""
+
+    new: Sequence[Trial]
+    stayers: Sequence[_Known] = field(default_factory=list)
+
+    @property
+    def trials(self) -> list[Trial]:
+        return [*self.new, *(known.trial for known in self.stayers)]
+
+
+class LocalWorkbench:
+    """Measures on this machine, with one child process for each schedule. A context manager: leaving it ends them all.
+
+    Nothing else runs while a child is timed, if the caller leaves the machine alone.
+    """
+
+    def __init__(
+        self,
+        source: PipelineSource,
+        options: RunOptions | None = None,
+        *,
+        refusal: Callable[[Schedule], str] = lambda _: "",
+        plan: RacePlan | None = None,
+    ) -> None:
+        """Get ready; the first batch makes the reference.
+
+        Args:
+            source: the pipeline.
+            options: how to run; the time limit is for compiling and verifying one schedule.
+            refusal: tells why a schedule must not be used, or ""; called in several threads at once.
+            plan: how to race.
+        """
+        self._source = source
+        self._options = options or RunOptions()
+        self._refusal = refusal
+        self._plan = plan or RacePlan()
+        self._folder = tempfile.TemporaryDirectory(prefix="metol-")
+        # A child dies with the thread that started it, and these live as long as the workbench.
+        self._workers = ThreadPoolExecutor(max_workers=max(1, len(os.sched_getaffinity(0))))
+        self._numbers = itertools.count()
+        self._cases: CasesMade | None = None
+        self._drift = Drift()
+        self._canary: Trial | None = None
+        self._canary_case = ""
+        self._anchor: _Known | None = None
+        self._best: _Known | None = None
+        self._batch: list[Trial] = []
+        self._compiling: list[Trial] = []
+        self.times = WorkbenchTimes()
+
+    @property
+    def drift(self) -> float:
+        """How much slower the machine is than at the start, by its canary: 1 for no change."""
+        return self._drift.since_start
+
+    def prepare(self) -> None:
+        """Let the reference compute what is right, and compile the canary; `measure` does so where this was not.
+
+        Raises:
+            MetolError: the pipeline cannot be built, or its reference fails, so that nothing can be compared.
+        """
+        if self._cases is not None:
+            return
+        started = time.monotonic()
+        reference, canary = self._workers.submit(self._make_cases), self._workers.submit(self._start_canary)
+        self._cases = reference.result()
+        canary.result()
+        self.times.preparing += time.monotonic() - started
+
+    def measure(
+        self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[Outcome, ...]:
+        """Measure a batch beside the anchor and the best so far.
+
+        Raises:
+            MetolError: as `prepare`.
+        """
+        self.prepare()
+        self._batch = []
+        outcomes = self._compile(schedules, is_cancelled)
+        field_ = _Field(self._batch, [known for known in self._stayers() if known.trial.is_alive])
+        scores = self._race(field_, self._plan, is_cancelled) if self._batch else {}
+        self._keep(field_, scores)
+        return self._outcomes(outcomes, scores)
+
+    def race_afresh(
+        self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[Outcome, ...]:
+        """Measure in processes of their own, without eliminations, and keep none of them."""
+        self.prepare()
+        self._batch = []
+        outcomes = self._compile(schedules, is_cancelled)
+        endless = replace(self._plan, stages=(sum(self._plan.stages),))
+        started = time.monotonic()
+        race = Race(endless, self._case, self._drift, self._time_canary)
+        race.run(self._batch, frozenset(), is_cancelled)
+        self.times.racing += time.monotonic() - started
+        scores = {id(trial): trial.measurement.run_ms for trial in self._batch if trial.measurement.run_ms is not None}
+        found = self._outcomes(outcomes, scores)
+        for trial in self._batch:
+            trial.close()
+        return found
+
+    def forget_best(self) -> None:
+        """Stop racing the best so far beside the rest: it turned out to be of no use."""
+        for known in self._stayers():
+            known.trial.close()
+        self._anchor = self._best = None
+
+    def close(self) -> None:
+        """End all children, and remove the files."""
+        self._kill_compiling()
+        for trial in [*self._batch, *(known.trial for known in self._stayers())]:
+            trial.close()
+        if self._canary is not None:
+            self._canary.close()
+        self._workers.shutdown(wait=True, cancel_futures=True)
+        self._folder.cleanup()
+
+    def __enter__(self) -> "LocalWorkbench":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _case(self) -> str:
+        assert self._cases is not None
+        return self._cases.cases[0]
+
+    def _make_cases(self) -> CasesMade:
+        folder = Path(self._folder.name) / "cases"
+        folder.mkdir()
+        reference = Trial(self._source, Scheduler("reference"), self._options)
+        with contextlib.closing(reference):
+            reference.compile()
+            cases = reference.make_cases(str(folder))
+        if cases is None:
+            raise MetolError(
+                f"Nothing of {self._source.label} can be verified, for the reference, everything at root, fails: "
+                f"{reference.measurement.problem}"
+            )
+        return cases
+
+    def _start_canary(self) -> None:
+        """Compile the canary; a machine on which that fails is measured without one."""
+        folder = Path(self._folder.name) / "canary"
+        folder.mkdir()
+        options = RunOptions(threads=self._options.threads, timeout_seconds=self._options.timeout_seconds)
+        canary = Trial(_CANARY_SOURCE, Scheduler.of_file(save_schedule(folder)), options)
+        canary.compile()
+        cases = canary.make_cases(str(folder))
+        if cases is not None:
+            self._canary, self._canary_case = canary, cases.cases[0]
+
+    def _time_canary(self) -> float | None:
+        if self._canary is None:
+            return None
+        self._canary.start_over()
+        return self._canary.time_round(self._canary_case, _CANARY_TIMING)
+
+    def _stayers(self) -> list[_Known]:
+        """The anchor and the best so far, each once."""
+        distinct = {id(known.trial): known for known in (self._anchor, self._best) if known is not None}
+        return list(distinct.values())
+
+    def _compile(self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool]) -> list[Trial | Outcome | None]:
+        """Judge, compile and verify on all cores; `_batch` has those that can run."""
+        started = time.monotonic()
+        futures = [self._workers.submit(self._compile_one, schedule, is_cancelled) for schedule in schedules]
+        try:
+            while wait(futures, _POLL_SECONDS).not_done:
+                if is_cancelled():
+                    self._kill_compiling()
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            self._kill_compiling()
+            raise
+        found = [future.result() for future in futures]
+        self._batch = [item for item in found if isinstance(item, Trial) and item.is_alive]
+        self.times.compiling += time.monotonic() - started
+        return found
+
+    def _compile_one(self, schedule: Schedule, is_cancelled: Callable[[], bool]) -> Trial | Outcome | None:
+        if is_cancelled():
+            return None
+        if refusal := self._refusal(schedule):
+            detail = f"refused before it was compiled: {refusal}"
+            return Outcome(
+                Measurement(self._source.label, "schedule", Status.SCHEDULE_FAILED, detail=detail), is_refused=True
+            )
+        file = Path(self._folder.name) / f"schedule_{next(self._numbers)}.json"
+        schedule.save(file)
+        trial = Trial(self._source, Scheduler.of_file(file), self._options)
+        self._compiling.append(trial)
+        try:
+            assert self._cases is not None
+            trial.compile()
+            trial.verify(self._cases.cases, self._cases.note)
+        finally:
+            self._compiling.remove(trial)
+        # What was killed because somebody cancelled has not failed.
+        return trial if trial.is_alive or not is_cancelled() else None
+
+    def _kill_compiling(self) -> None:
+        """End whatever is being compiled or verified; who waits for it hears that it died."""
+        for trial in tuple(self._compiling):
+            trial.kill()
+
+    def _race(self, runners: _Field, plan: RacePlan, is_cancelled: Callable[[], bool]) -> dict[int, float]:
+        """Race, and return the score of each trial by its identity."""
+        started = time.monotonic()
+        trials = runners.trials
+        for known in runners.stayers:
+            known.trial.start_over()
+        race = Race(plan, self._case, self._drift, self._time_canary)
+        race.run(trials, frozenset(range(len(runners.new), len(trials))), is_cancelled)
+        self.times.racing += time.monotonic() - started
+        place, unit_ms = self._reference(race, runners)
+        if place is None:
+            return {}
+        return {id(trials[other]): unit_ms * ratio for other, ratio in race.ratios(place).items()}
+
+    def _reference(self, race: Race, runners: _Field) -> tuple[int | None, float]:
+        """Whom the others are compared with, by place, and the score that this one has."""
+        for place, known in enumerate(runners.stayers, start=len(runners.new)):
+            if known.trial.is_alive and race.ratios(place):
+                return place, known.score_ms
+        fastest = race.fastest()
+        run_ms = None if fastest is None else runners.trials[fastest].measurement.run_ms
+        return (None, 0.0) if fastest is None or run_ms is None else (fastest, run_ms)
+
+    def _keep(self, runners: _Field, scores: dict[int, float]) -> None:
+        """Choose who runs in the next races, and end the others."""
+        usable = [trial for trial in runners.trials if trial.is_alive and trial.measurement.verified]
+        ranked = sorted((trial for trial in usable if id(trial) in scores), key=lambda trial: scores[id(trial)])
+        if ranked:
+            # A score that was measured more often is worth more, so the first one of the anchor stays.
+            best = _Known(ranked[0], scores[id(ranked[0])])
+            is_anchored = self._anchor is not None and self._anchor.trial.is_alive
+            self._best, self._anchor = best, self._anchor if is_anchored else best
+        kept = {id(known.trial) for known in self._stayers()}
+        for trial in runners.trials:
+            if id(trial) not in kept:
+                trial.close()
+
+    def _outcomes(self, found: Sequence[Trial | Outcome | None], scores: dict[int, float]) -> tuple[Outcome, ...]:
+        unknown = Outcome(Measurement(self._source.label, "schedule", detail="cancelled before it was compiled"))
+        outcomes = []
+        for item in found:
+            if isinstance(item, Trial):
+                row = item.measurement
+                outcomes.append(Outcome(row, scores.get(id(item)) if row.is_ok else None))
+            else:
+                outcomes.append(item or unknown)
+        return tuple(outcomes)

@@ -1,0 +1,228 @@
+"""One pipeline, read once: what there is to know before a schedule is looked for, and the ways to look for one.
+
+Enters: a pipeline and how it will run. Leaves: candidates, as a search finds them, and schedules of loop nests that are
+known by their decisions. `autoschedule` asks for one search; tuning asks again and again.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import halide as hl
+
+from metol import _core
+from metol.candidates import Candidate, Nest, plain_candidates, searched_candidates
+from metol.errors import ExtractionError, MetolError, ScheduleFormatError
+from metol.framing import frame_of
+from metol.keep import find_kept
+from metol.lower import LoweringOptions, Schedule, rewritten_directives, target_directives
+from metol.measure import Acceptance, BufferSizes
+from metol.options import SearchOptions
+from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names
+from metol.search import BeamSearch, Budget, Form, Rewriting, SearchResult, search_forms
+from metol.targets import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors, propose_stagings
+
+__all__ = ["Found", "Planner"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is to choose from, and how it was found."""
+
+    candidates: Iterator[Candidate]
+    """Best first; the last resorts come last."""
+    form: Form | None = None
+    """The form of the pipeline that won; None where nothing was searched."""
+    result: SearchResult | None = None
+    """What the search found in it."""
+    seconds: float = 0
+    """Wall-clock time of the search."""
+    is_complete: bool = True
+    """False where the time budget ended it early."""
+    refusals: tuple[str, ...] = ()
+    """Why nothing was searched."""
+
+    @property
+    def count(self) -> int:
+        """Loop nests that were generated and costed."""
+        return 0 if self.result is None else self.result.candidates
+
+    @property
+    def pruned(self) -> tuple[tuple[str, int], ...]:
+        """Candidates that were illegal or hopeless, by reason."""
+        if self.form is None:
+            return ()
+        return tuple((reason, count) for reason, count in self.form.space.pruned_counts().items() if count)
+
+
+class Planner:
+    """A pipeline together with how it will run."""
+
+    def __init__(
+        self,
+        pipeline: hl.Pipeline | hl.Func,
+        options: SearchOptions,
+        *,
+        target: str | hl.Target | None = None,
+        estimates: EstimateMap | None = None,
+        machine: Machine | None = None,
+        threads: int | None = None,
+        keep: Sequence[hl.Func | str] = (),
+    ) -> None:
+        """Read a pipeline; the arguments are those of `autoschedule`, and so are the errors."""
+        parsed = parse_target(target)
+        func_names(pipeline)  # complains about what is no pipeline
+        self.pipeline = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
+        self.options = options
+        self.estimates = estimates
+        self.target = str(parsed.to_string())
+        self.kept = find_kept(self.pipeline, keep)
+        self.machine = choose_machine(parsed, machine, threads=threads)
+        self.read = _read(self.pipeline, estimates, self.target)
+        self.frame = frame_of(self.pipeline, self.read, self.target, self.kept)
+        self._forms: dict[tuple[Any, ...], Form | None] = {}
+
+    @property
+    def dag(self) -> PipelineDag:
+        """The pipeline as it is.
+
+        Raises:
+            ExtractionError: it does something that the search cannot describe.
+        """
+        if isinstance(self.read, ExtractionError):
+            raise self.read
+        return self.read
+
+    def acceptance(self) -> Acceptance:
+        """Return a judge of schedules of this pipeline, whose child starts at once; close it."""
+        return Acceptance(self.pipeline, _buffer_sizes(self.read), target=self.target)
+
+    def search(self, is_cancelled: Callable[[], bool] = lambda: False) -> Found:
+        """Search as the options say, in all forms of the pipeline."""
+        if isinstance(self.read, ExtractionError):
+            plain = plain_candidates(self.pipeline, [keep.func for keep in self.kept])
+            return Found(plain, refusals=(str(self.read),))
+        started = time.monotonic()
+        start = self.form()
+        rewriting = None if self.kept else self._rewriting()
+        budget = Budget.start(self.options.budget_seconds, is_cancelled)
+        form, found = search_forms(start, rewriting, self.options.make(), _core.CostModel(), budget)
+        seconds = time.monotonic() - started
+        candidates = searched_candidates(start, form, found, self.machine, self.lowering)
+        return Found(candidates, form, found, seconds, found.is_complete)
+
+    @property
+    def lowering(self) -> LoweringOptions:
+        """What lowering goes by."""
+        return replace(self.options.lowering, kept=frozenset(keep.func for keep in self.kept))
+
+    def form(self, rfactors: tuple[Rfactor, ...] = (), stagings: tuple[Staging, ...] = ()) -> Form:
+        """Return a form of the pipeline, read once.
+
+        Raises:
+            ExtractionError: Halide refuses such a form.
+        """
+        key = tuple(map(_rfactor_key, rfactors)), tuple((copy.func, copy.consumer) for copy in stagings)
+        if key not in self._forms:
+            try:
+                self._forms[key] = self._read_form(rfactors, stagings)
+            except ExtractionError:  # Halide alone knows whether an update can be factored
+                self._forms[key] = None
+        form = self._forms[key]
+        if form is None:
+            raise ExtractionError("Halide refuses to compute this update in two steps, or to copy what is read here.")
+        return form
+
+    def state_of(self, nest: Nest) -> tuple[Form, _core.States]:
+        """Return the loop nest that these decisions lead to.
+
+        Raises:
+            MetolError: they belong to another pipeline, or to another version of the search space.
+        """
+        form = self.form(*nest.to_form())
+        try:
+            state = form.space.replay(nest.path)
+        except (ValueError, IndexError, RuntimeError) as error:
+            raise MetolError(f"These decisions do not fit the pipeline: {error}") from error
+        if int(state.decisions_made[0]) != form.space.decision_count:
+            raise MetolError("These decisions end before the loop nest is complete.")
+        return form, state
+
+    def schedule_of(self, form: Form, state: _core.States, rules: LoweringOptions | None = None) -> Schedule:
+        """Lower a complete loop nest; what comes of it has been accepted by nobody.
+
+        Raises:
+            ScheduleFormatError: it cannot be written as directives.
+        """
+        scheduled = target_directives(self.machine, form.dag, state.describe(), rules or self.lowering)
+        count = self.dag.real_func_count
+        directives = rewritten_directives(form.dag, form.rfactors, scheduled, count, form.stagings)
+        return replace(self.frame, directives=directives)
+
+    def lowered(self, form: Form, state: _core.States, rules: LoweringOptions | None = None) -> Schedule | None:
+        """Do the same, with None for a loop nest that cannot be written as directives."""
+        try:
+            return self.schedule_of(form, state, rules)
+        except ScheduleFormatError:
+            return None
+
+    def _read_form(self, rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form:
+        is_rewritten = rfactors or stagings
+        dag = extract(self.pipeline, self.estimates, rfactors=rfactors, stagings=stagings) if is_rewritten else self.dag
+        restrictions = self.options.space
+        for keep in self.kept:
+            restrictions.pin(keep.func, keep.placement == "inline")
+        parameters = machine_parameters(self.machine, dag)
+        return Form(dag, _core.Space(dag, parameters, restrictions, self.machine.host_threads), rfactors, stagings)
+
+    def _rewriting(self) -> Rewriting | None:
+        """Return how to read and what to propose of the pipelines that this one becomes; None where none may be."""
+        options = self.options
+        if not options.rfactor and not options.staging:
+            return None
+
+        def read(rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form | None:
+            try:
+                return self.form(rfactors, stagings)
+            except ExtractionError:
+                return None
+
+        def propose(
+            dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
+        ) -> tuple[Rfactor, ...]:
+            return propose_rfactors(self.machine, dag, schedules, stages) if options.rfactor else ()
+
+        def propose_copies(
+            dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
+        ) -> tuple[Staging, ...]:
+            return propose_stagings(self.machine, dag, schedules, stages) if options.staging else ()
+
+        return Rewriting(read, propose, propose_copies, quick=BeamSearch(width=1))
+
+
+def _rfactor_key(rfactor: Rfactor) -> tuple[Any, ...]:
+    return rfactor.func, rfactor.update, tuple(map(tuple, rfactor.splits)), tuple(map(tuple, rfactor.preserved))
+
+
+def _read(pipeline: hl.Pipeline, estimates: EstimateMap | None, target: str) -> PipelineDag | ExtractionError:
+    """Read the pipeline; what the search cannot describe, Halide may compile all the same."""
+    try:
+        return extract(pipeline, estimates, target=target)
+    except ExtractionError as error:
+        return error
+
+
+def _buffer_sizes(dag: PipelineDag | ExtractionError) -> BufferSizes:
+    """What the schedules are made for; nothing where it could not be read."""
+    if isinstance(dag, ExtractionError):
+        return BufferSizes((), {}, {})
+
+    def region(func: _core.Func) -> tuple[tuple[int, int], ...]:
+        return tuple((side.min, side.extent) for side in func.estimate)
+
+    return BufferSizes(
+        outputs=tuple(region(dag.funcs[output]) for output in dag.outputs),
+        inputs={func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input},
+        scalars={p.name: p.estimate for p in dag.parameters if p.estimate is not None},
+    )
