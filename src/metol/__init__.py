@@ -1,6 +1,7 @@
 """Metol turns a Halide algorithm into a fast, verified schedule.
 
-`metol.autoschedule(pipeline)` finds and applies one; `metol.load(path).apply(pipeline)` applies one that was saved.
+`metol.autoschedule(pipeline)` finds and applies one; `metol.autotune(pipeline)` measures until it knows the fastest;
+`metol.load(path).apply(pipeline)` applies one that was saved.
 Names are imported when first used, so that `import metol` is quick.
 """
 
@@ -15,8 +16,20 @@ if TYPE_CHECKING:
     from metol.options import SearchOptions
     from metol.targets.cpu import CpuMachine
     from metol.targets.gpu import GpuMachine
+    from metol.tune import TuningResult, autotune
 
-__all__ = ["CpuMachine", "GpuMachine", "MetolError", "Result", "Schedule", "SearchOptions", "autoschedule", "load"]
+__all__ = [
+    "CpuMachine",
+    "GpuMachine",
+    "MetolError",
+    "Result",
+    "Schedule",
+    "SearchOptions",
+    "TuningResult",
+    "autoschedule",
+    "autotune",
+    "load",
+]
 
 _HOMES = {
     "CpuMachine": "metol.targets.cpu",
@@ -25,7 +38,9 @@ _HOMES = {
     "Result": "metol.autoschedule",
     "Schedule": "metol.lower",
     "SearchOptions": "metol.options",
+    "TuningResult": "metol.tune",
     "autoschedule": "metol.autoschedule",
+    "autotune": "metol.tune",
     "load": "metol.lower",
 }
 

@@ -76,6 +76,8 @@ class Nest:
     """Updates that are computed in two steps: the arguments of each `Rfactor`."""
     stagings: tuple[tuple[int, int], ...] = ()
     """What may be copied: the arguments of each `Staging`."""
+    specialize_estimate: bool = True
+    """Whether lowering makes a version for the estimated extents (`LoweringOptions`)."""
 
     def to_form(self) -> tuple[tuple[Rfactor, ...], tuple[Staging, ...]]:
         """Return what makes the form of the pipeline that the decisions are about."""
@@ -100,17 +102,19 @@ class Nest:
                     (func, update, _tuples(splits), _tuples(kept)) for func, update, splits, kept in content["rfactors"]
                 ),
                 _tuples(content["stagings"]),
+                bool(content["specialize_estimate"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise MetolError(f"`{text[:60]}` is no loop nest: {error}.") from error
 
 
-def nest_of(form: Form, state: _core.States) -> Nest:
+def nest_of(form: Form, state: _core.States, *, specialize_estimate: bool = True) -> Nest:
     """Return the decisions that lead to a loop nest, a batch of one."""
     return Nest(
         tuple(tuple(map(int, decision)) for decision in form.space.path(state)),
         tuple((r.func, r.update, _tuples(r.splits), _tuples(r.preserved)) for r in form.rfactors),
         tuple((copy.func, copy.consumer) for copy in form.stagings),
+        specialize_estimate,
     )
 
 
@@ -149,7 +153,8 @@ def searched_candidates(
 
     def candidate(origin: str, state: _core.States, cost_seconds: float) -> Candidate:
         directives = partial(lower, state, options)
-        return Candidate(origin, directives, cost_seconds, partial(lower, state), partial(nest_of, form, state))
+        nest = partial(nest_of, form, state, specialize_estimate=options.specialize_estimate)
+        return Candidate(origin, directives, cost_seconds, partial(lower, state), nest)
 
     yield candidate("search", found.state, found.cost_seconds)
     for state in found.alternatives:

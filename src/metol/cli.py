@@ -1,4 +1,4 @@
-"""The command line: `metol schedule`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
+"""The command line: `metol schedule`, `tune`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
 
 In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
 2 for a mistake of the user's, which is told in one line, 130 for Ctrl-C. Heavy imports wait until a command needs them.
@@ -19,7 +19,9 @@ from metol.bench_command import SOURCE_HELP, Seed, Threads, bench, print_report
 from metol.console import say, wide_console
 from metol.destinations import require_writable
 from metol.errors import MetolError
+from metol.estimates_file import read_estimates
 from metol.records_command import records as records_commands
+from metol.tune_command import tune
 
 __all__ = ["app", "main"]
 
@@ -105,7 +107,7 @@ def schedule(
         require_writable(path)
     with first_interrupt(_tell_how_to_stop) as is_cancelled:
         pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
-        sizes = None if estimates is None else _read_estimates(estimates)
+        sizes = None if estimates is None else read_estimates(estimates)
         pipeline = pipeline_source.build()
         known = None
         refused: tuple[str, ...] = ()
@@ -168,20 +170,6 @@ def _tell_how_to_stop() -> None:
     say("finishing with the best schedule found so far; Ctrl-C again gives up")
 
 
-def _read_estimates(path: Path) -> Any:
-    """Read a JSON object of names, each with a number or with a [min, extent] a dimension."""
-    try:
-        content = json_format.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise MetolError(f"The estimates in `{path}` cannot be read: {error}.") from error
-    if not isinstance(content, dict):
-        raise MetolError(
-            f"The estimates in `{path}` must be an object of names, such as "
-            '{"input": [[0, 1920], [0, 1080]], "radius": 3}.'
-        )
-    return content
-
-
 def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
     from metol.measure import RunOptions, verify_schedule
 
@@ -194,6 +182,7 @@ def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
 
 
 app.command()(bench)
+app.command()(tune)
 app.add_typer(records_commands, name="records")
 
 

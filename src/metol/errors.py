@@ -15,6 +15,7 @@ __all__ = [
     "ScheduleFormatError",
     "ScheduleMismatchError",
     "SearchError",
+    "TuningError",
     "UndefinedPipelineError",
     "UnknownAppError",
     "UnsupportedTargetError",
@@ -75,3 +76,7 @@ class UnknownAppError(MetolError):
 
 class SearchError(MetolError):
     """The search was asked for something it cannot do, such as a beam of width 0."""
+
+
+class TuningError(MetolError):
+    """Tuning was asked for something it cannot do, such as a budget of nothing."""

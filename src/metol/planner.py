@@ -12,7 +12,7 @@ from typing import Any
 import halide as hl
 
 from metol import _core
-from metol.candidates import Candidate, Nest, plain_candidates, searched_candidates
+from metol.candidates import Candidate, Nest, nest_of, plain_candidates, searched_candidates
 from metol.errors import ExtractionError, MetolError, ScheduleFormatError
 from metol.framing import frame_of
 from metol.keep import find_kept
@@ -149,23 +149,24 @@ class Planner:
             raise MetolError("These decisions end before the loop nest is complete.")
         return form, state
 
-    def schedule_of(self, form: Form, state: _core.States, rules: LoweringOptions | None = None) -> Schedule:
+    def schedule_of(self, form: Form, state: _core.States, nest: Nest) -> Schedule | None:
         """Lower a complete loop nest; what comes of it has been accepted by nobody.
 
-        Raises:
-            ScheduleFormatError: it cannot be written as directives.
+        Returns:
+            The schedule, or None where the loop nest cannot be written as directives.
         """
-        scheduled = target_directives(self.machine, form.dag, state.describe(), rules or self.lowering)
+        rules = replace(self.lowering, specialize_estimate=nest.specialize_estimate)
+        try:
+            scheduled = target_directives(self.machine, form.dag, state.describe(), rules)
+        except ScheduleFormatError:
+            return None
         count = self.dag.real_func_count
         directives = rewritten_directives(form.dag, form.rfactors, scheduled, count, form.stagings)
         return replace(self.frame, directives=directives)
 
-    def lowered(self, form: Form, state: _core.States, rules: LoweringOptions | None = None) -> Schedule | None:
-        """Do the same, with None for a loop nest that cannot be written as directives."""
-        try:
-            return self.schedule_of(form, state, rules)
-        except ScheduleFormatError:
-            return None
+    def nest_of(self, form: Form, state: _core.States) -> Nest:
+        """Return the decisions that lead to a loop nest, lowered as the options say."""
+        return nest_of(form, state, specialize_estimate=self.options.specialize_estimate)
 
     def _read_form(self, rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form:
         is_rewritten = rfactors or stagings

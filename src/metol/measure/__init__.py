@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
     from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
     from metol.measure.search_trial import SearchMeasurement, measure_search
+    from metol.measure.serialized import save_pipeline
     from metol.measure.size_checks import CheckOutcome, OutputSizes, SizeCheck, SizeChecker, sizes_to_check
     from metol.measure.source import PipelineSource, SourceKind
     from metol.measure.timing import TimingPlan
@@ -47,6 +48,7 @@ __all__ = [
     "Workbench",
     "WorkbenchTimes",
     "measure_search",
+    "save_pipeline",
     "schedule_at_root",
     "sizes_to_check",
     "verify_schedule",
@@ -77,6 +79,7 @@ _HOMES = {
     "Status": "metol.measure.measurement",
     "TimingPlan": "metol.measure.timing",
     "measure_search": "metol.measure.search_trial",
+    "save_pipeline": "metol.measure.serialized",
     "schedule_at_root": "metol.measure.scheduler",
     "sizes_to_check": "metol.measure.size_checks",
     "verify_schedule": "metol.measure.runner",

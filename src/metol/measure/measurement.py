@@ -20,6 +20,8 @@ class Status(str, Enum):
     WRONG_RESULT = "wrong_result"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
+    REFUSED = "refused"
+    """By the gate, which looks at lowered code: nothing was compiled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,12 @@ class Outcome:
     """Its row; its times are those of the race that it ran in."""
     score_ms: float | None = None
     """Milliseconds of a run as they would have been in the first race: by this, schedules of all races compare. None
-    for a failure."""
-    is_refused: bool = False
-    """Whether the gate refused it, before anything was compiled."""
+    for a failure, and for what was cancelled before it ran."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it never ran, and yet has not failed."""
+        return self.measurement.is_ok and self.score_ms is None
 
 
 @dataclass(slots=True)
@@ -284,10 +287,7 @@ class LocalWorkbench:
         if is_cancelled():
             return None
         if refusal := self._refusal(schedule):
-            detail = f"refused before it was compiled: {refusal}"
-            return Outcome(
-                Measurement(self._source.label, "schedule", Status.SCHEDULE_FAILED, detail=detail), is_refused=True
-            )
+            return Outcome(Measurement(self._source.label, "schedule", Status.REFUSED, detail=refusal))
         file = Path(self._folder.name) / f"schedule_{next(self._numbers)}.json"
         schedule.save(file)
         trial = Trial(self._source, Scheduler.of_file(file), self._options)
@@ -344,7 +344,7 @@ class LocalWorkbench:
                 trial.close()
 
     def _outcomes(self, found: Sequence[Trial | Outcome | None], scores: dict[int, float]) -> tuple[Outcome, ...]:
-        unknown = Outcome(Measurement(self._source.label, "schedule", detail="cancelled before it was compiled"))
+        unknown = Outcome(Measurement(self._source.label, "schedule", detail="cancelled"))
         outcomes = []
         for item in found:
             if isinstance(item, Trial):

@@ -1,22 +1,45 @@
-"""Tuning by measurement: what was measured, kept in a database.
+"""Tuning by measurement: what was measured, kept in a database, and what to measure next.
 
-In: schedules and what became of them. Out: records, and the best schedule for a pipeline on a machine.
+In: a pipeline and a budget. Out: records of all that was measured, and the best schedule for the pipeline here.
 """
 
+from metol.tune.budget import TuningBudget
 from metol.tune.database import Records, best_of
+from metol.tune.final_race import FinalRace
 from metol.tune.lookup import key_of
 from metol.tune.machine_identity import fingerprint, machine_identity
+from metol.tune.problem import Problem
+from metol.tune.progress import Progress, TuningProgress
 from metol.tune.record import Record, RecordKey, SearchTerms
+from metol.tune.result import TuningFailure, TuningResult
 from metol.tune.tables import is_database
+from metol.tune.tuner import Retrainer, TunerOptions
+from metol.tune.tuning import MODES, autotune, mode_budget, settings_of_mode, tune_all
+from metol.tune.tuning_run import TuningSettings
 
 __all__ = [
+    "MODES",
+    "FinalRace",
+    "Problem",
+    "Progress",
     "Record",
     "RecordKey",
     "Records",
+    "Retrainer",
     "SearchTerms",
+    "TunerOptions",
+    "TuningBudget",
+    "TuningFailure",
+    "TuningProgress",
+    "TuningResult",
+    "TuningSettings",
+    "autotune",
     "best_of",
     "fingerprint",
     "is_database",
     "key_of",
     "machine_identity",
+    "mode_budget",
+    "settings_of_mode",
+    "tune_all",
 ]

@@ -18,7 +18,10 @@ from metol.measure import Measurement, Status
 __all__ = ["Record", "RecordKey", "SearchTerms", "canonical"]
 
 _FORMAT = "metol record"
-_VERSION = 1
+_VERSION = 2
+"""Version 2 adds `nest`."""
+# What a version lacks has a default.
+_READ_VERSIONS = (1, _VERSION)
 _UID_DIGITS = 20
 
 
@@ -128,6 +131,8 @@ class Record:
     """From the scheduled pipeline to machine code."""
     predicted_seconds: float | None = None
     """What the cost model said."""
+    nest: str = ""
+    """The decisions that led to it, as `Nest.to_json` writes them; empty where no search of ours made it."""
     is_verified: bool = False
     """Whether its results were those of the reference."""
     is_final: bool = False
@@ -213,9 +218,9 @@ class Record:
             form, version = content.pop("format"), content.pop("version")
         except (ValueError, KeyError, AttributeError, TypeError):
             raise RecordError(f"`{line[:60]}` is no record; a file of records has one JSON object a line.") from None
-        if form != _FORMAT or version != _VERSION:
+        if form != _FORMAT or version not in _READ_VERSIONS:
             raise RecordError(
-                f"This is `{form}` of version {version}; this Metol reads `{_FORMAT}` of version {_VERSION}."
+                f"This is `{form}` of version {version}; this Metol reads `{_FORMAT}` up to version {_VERSION}."
             )
         try:
             return Record._from_content(content)
@@ -223,10 +228,13 @@ class Record:
             raise RecordError(f"A record is not whole: {error}.") from None
 
     def _content(self) -> dict[str, Any]:
-        return {**asdict(self), "status": self.status.value}
+        content = {**asdict(self), "status": self.status.value}
+        # So that records of version 1 are the same records still.
+        return content if self.nest else {name: value for name, value in content.items() if name != "nest"}
 
     @staticmethod
     def _from_content(content: dict[str, Any]) -> "Record":
+        content = {"nest": "", **content}
         for name, kind in _KINDS.items():
             if not isinstance(content[name], kind):
                 raise TypeError(f"`{name}` is {content[name]!r}")
@@ -249,7 +257,9 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "samples_ms": list,
     "is_verified": bool,
     "is_final": bool,
-    **dict.fromkeys(("label", "origin", "status", "detail", "schedule", "metol_version", "session", "made_at"), str),
+    **dict.fromkeys(
+        ("label", "origin", "status", "detail", "schedule", "nest", "metol_version", "session", "made_at"), str
+    ),
 }
 """What the fields of a record are in JSON."""
 

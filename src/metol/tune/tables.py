@@ -66,6 +66,7 @@ records = sa.Table(
     sa.Column("samples_ms", sa.JSON, nullable=False),
     sa.Column("compile_seconds", sa.Float),
     sa.Column("predicted_seconds", sa.Float),
+    sa.Column("nest", sa.Text, nullable=False, server_default=""),
     sa.Column("is_verified", sa.Boolean, nullable=False),
     sa.Column("is_final", sa.Boolean, nullable=False),
     sa.Column("metol_version", sa.String, nullable=False),
@@ -78,9 +79,16 @@ records = sa.Table(
 
 # In the header of the file: which program's it is ("Metl"), and the version of its tables.
 _APPLICATION_ID = 0x4D65746C
-_VERSION = 1
+_VERSION = 2
+
+
+def _add_nests(connection: sa.Connection) -> None:
+    """Version 2: the decisions that led to a schedule."""
+    connection.exec_driver_sql("ALTER TABLE record ADD COLUMN nest TEXT DEFAULT '' NOT NULL")
+
+
 # From each earlier version to the next.
-_MIGRATIONS: dict[int, Callable[[sa.Connection], None]] = {}
+_MIGRATIONS: dict[int, Callable[[sa.Connection], None]] = {1: _add_nests}
 
 _WAIT_SECONDS = 60.0
 _READING = "metol_reading"

@@ -1,0 +1,2 @@
+def peer_schedules(*a, **k):
+    return iter(())

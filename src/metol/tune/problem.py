@@ -1,0 +1,124 @@
+"""What is tuned: one pipeline, how it will run, and what its measurements are filed under.
+
+Enters: a pipeline, as an object or as text. Leaves: a `Problem`, which searches, judges, and opens workbenches.
+"""
+
+import contextlib
+import os
+import queue
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import halide as hl
+
+from metol.lower import Schedule
+from metol.measure import Acceptance, LocalWorkbench, PipelineSource, RacePlan, RunOptions, SourceKind, save_pipeline
+from metol.options import SearchOptions
+from metol.pipeline import EstimateMap
+from metol.planner import Planner
+from metol.targets import Machine
+from metol.tune.machine_identity import fingerprint, machine_identity
+from metol.tune.record import RecordKey, SearchTerms
+
+__all__ = ["Problem"]
+
+
+class Problem:
+    """One pipeline to tune. A context manager: leaving it ends the children that judge schedules."""
+
+    def __init__(
+        self,
+        pipeline: "hl.Pipeline | hl.Func | PipelineSource | str",
+        *,
+        options: SearchOptions | None = None,
+        target: str | hl.Target | None = None,
+        estimates: EstimateMap | None = None,
+        machine: Machine | None = None,
+        threads: int | None = None,
+        is_cold: bool = False,
+    ) -> None:
+        """Read a pipeline.
+
+        Args:
+            pipeline: A pipeline, the Func of its only output, or a source such as ``app:harris``.
+            options: How to search.
+            target: A Halide target; the CPU of this machine if None.
+            estimates: Sizes and parameter values that the pipeline does not tell, by name.
+            machine: The CPU to schedule for.
+            threads: Threads that the schedule will run with; all of this process if None.
+            is_cold: Whether caches are emptied before each run that is timed.
+
+        Raises:
+            MetolError: the pipeline cannot be built, read or saved.
+            RecordError: its measurements cannot be filed.
+        """
+        self._folder = tempfile.TemporaryDirectory(prefix="metol-")
+        self.is_cold = is_cold
+        self.options = options or SearchOptions()
+        named = PipelineSource.parse(pipeline) if isinstance(pipeline, str) else pipeline
+        live = named.build() if isinstance(named, PipelineSource) else named
+        self.planner = Planner(live, self.options, target=target, estimates=estimates, machine=machine, threads=threads)
+        self.source, self.label = self._source(named, estimates)
+        self.identity: Mapping[str, Any] = machine_identity()
+        terms = SearchTerms(self.threads, self.options.fixed_sizes, self.options.may_alias, is_cold)
+        self.key = RecordKey.of(self.planner.frame, fingerprint(dict(self.identity)), terms)
+        self._judges: queue.SimpleQueue[Acceptance] = queue.SimpleQueue()
+        self._owned: list[Acceptance] = []
+
+    @property
+    def threads(self) -> int:
+        """Threads that the schedule will run with."""
+        return self.planner.machine.host_threads
+
+    def workbench(self, options: RunOptions, plan: RacePlan | None = None) -> LocalWorkbench:
+        """Return a workbench whose schedules are judged first; `options` are for this problem's threads and target."""
+        return LocalWorkbench(self.source, options, refusal=self.refusal, plan=plan)
+
+    def refusal(self, schedule: Schedule) -> str:
+        """Tell why a schedule must not be used, or ""; several threads may ask at once."""
+        with self._judge() as judge:
+            return judge.refusal(schedule)
+
+    def open_judges(self) -> None:
+        """Start as many judges as there are cores; their children get ready while the caller searches."""
+        for _ in range(0 if self._owned else max(1, len(os.sched_getaffinity(0)))):
+            judge = self.planner.acceptance()
+            self._owned.append(judge)
+            self._judges.put(judge)
+
+    def close(self) -> None:
+        """End the judges and remove the files."""
+        for judge in self._owned:
+            judge.close()
+        self._owned.clear()
+        self._folder.cleanup()
+
+    def __enter__(self) -> "Problem":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _judge(self) -> Iterator[Acceptance]:
+        self.open_judges()
+        judge = self._judges.get()
+        try:
+            yield judge
+        finally:
+            self._judges.put(judge)
+
+    def _source(self, named: Any, estimates: EstimateMap | None) -> tuple[PipelineSource, str]:
+        """Where children get the pipeline from, and what people call it."""
+        if isinstance(named, PipelineSource) and not estimates:
+            return named, str(named)
+        file = Path(self._folder.name) / "pipeline.hlpipe"
+        save_pipeline(self.planner.pipeline, file, estimates)
+        outputs = ", ".join(func.name().split("$")[0] for func in self.planner.pipeline.outputs())
+        label = str(named) if isinstance(named, PipelineSource) else outputs
+        return PipelineSource(SourceKind.SERIALIZED, str(file)), label

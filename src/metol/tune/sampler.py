@@ -1,0 +1,60 @@
+"""Schedules by random dropout: a greedy search that now and then passes over the best candidate.
+
+Enter: the forms of a pipeline, and a cost model. Leave: proposals that differ. Source: Adams et al. 2019, §4.3.
+"""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from metol import _core
+from metol.planner import Planner
+from metol.search import BeamSearch, Budget, Form
+from metol.tune.proposals import Proposal, propose_state
+
+__all__ = ["Sampler"]
+
+# The chance that a sample never passes anything over (Adams et al. 2019, §4.3).
+_CHANCE_OF_NO_DROPOUT = 1 / 20
+# Draws for each proposal, of which the cheapest are taken: a search is a thousand times quicker than a measurement.
+_DRAWS = 4
+# Of the draws, those in the form of the pipeline that the search has settled for.
+_FAVOURITE_SHARE = 0.75
+
+
+class Sampler:
+    """Draws loop nests around what a greedy search would find."""
+
+    def __init__(self, planner: Planner, forms: Sequence[Form], seed: int) -> None:
+        """Take the forms to draw in, the most promising first."""
+        self._planner = planner
+        self._forms = forms
+        self._rng = np.random.default_rng(seed)
+        self._seen: set[tuple[int, int]] = set()
+
+    def draw(self, count: int, tried: Collection[str], model: _core.CostModel) -> list[Proposal]:
+        """Return up to `count` proposals whose text is not among those tried, the cheapest first."""
+        drawn: list[tuple[float, int, _core.States]] = []
+        for _ in range(_DRAWS * count):
+            place = 0 if len(self._forms) == 1 or self._rng.random() < _FAVOURITE_SHARE else self._other()
+            space = self._forms[place].space
+            dropout = 1 - _CHANCE_OF_NO_DROPOUT ** (1 / max(1, space.decision_count))
+            search = BeamSearch(width=1, dropout=dropout, seed=int(self._rng.integers(1 << 31)))
+            found = search.search(space, model, Budget.start())
+            identity = (place, int(space.identity_hash(found.state)[0]))
+            if identity not in self._seen:
+                self._seen.add(identity)
+                drawn.append((found.cost_seconds, place, found.state))
+        proposals: dict[str, Proposal] = {}
+        for cost, place, state in sorted(drawn, key=lambda item: item[0]):
+            form = self._forms[place]
+            nest = self._planner.nest_of(form, state)
+            proposal = propose_state(self._planner, form, state, nest, "sample", predicted_seconds=cost)
+            if proposal is not None and proposal.text not in tried:
+                proposals.setdefault(proposal.text, proposal)
+            if len(proposals) == count:
+                break
+        return list(proposals.values())
+
+    def _other(self) -> int:
+        return int(self._rng.integers(1, len(self._forms)))

@@ -1,0 +1,194 @@
+"""What to measure next: first what is known to be good, then samples, then what lies around the best.
+
+In: how much of the budget is spent, and the standings. Out: batches of proposals that were not tried. Nothing here
+runs or times anything.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from metol import _core
+from metol.candidates import Candidate, Nest
+from metol.errors import MetolError, ScheduleFormatError
+from metol.measure import PEERS
+from metol.planner import Found, Planner
+from metol.search import Form
+from metol.tune.neighbours import Neighbours
+from metol.tune.peers import peer_schedules
+from metol.tune.problem import Problem
+from metol.tune.proposals import Proposal
+from metol.tune.record import Record
+from metol.tune.sampler import Sampler
+from metol.tune.standings import Standings
+
+__all__ = ["Retrainer", "Tuner", "TunerOptions"]
+
+
+class Retrainer(Protocol):
+    """Fits the cost model to what was measured, between batches (Adams et al. 2019, §4.3)."""
+
+    def retrain(self, problem: Problem, measured: Sequence[Record]) -> _core.CostModel:
+        """Return a model that knows the measurements so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TunerOptions:
+    """How the tuner chooses."""
+
+    batch: int = 8
+    """Schedules that are compiled, and then raced, together."""
+    sample_share: float = 0.3
+    """Share of the budget after which samples give way to what lies around the best."""
+    peer_share: float = 0.15
+    """Share of the time that a peer's search may take."""
+    starts: int = 3
+    """How many of the best descent goes on from, in turn."""
+    peers: tuple[str, ...] = tuple(PEERS)
+    """Halide's own autoschedulers whose schedules are tried, too; the quick ones first."""
+    seed: int = 0
+    """Seed of whatever is random."""
+    retrainer: Retrainer | None = None
+    """Fits the cost model between batches; None leaves it as it is."""
+
+
+class Tuner:
+    """Chooses schedules of one problem."""
+
+    def __init__(self, problem: Problem, options: TunerOptions, standings: Standings) -> None:
+        self._problem = problem
+        self._options = options
+        self._standings = standings
+        self._sampler: Sampler | None = None
+        self._around: dict[str, Neighbours] = {}
+        self._turn = 0
+        self._model = _core.CostModel()
+
+    @property
+    def planner(self) -> Planner:
+        """What searches the problem's pipeline."""
+        return self._problem.planner
+
+    def seeds(self, found: Found, earlier: Sequence[Record], elsewhere: Sequence[Record]) -> list[Proposal]:
+        """Return what is measured whatever the budget, the search's own first: the rest is worth a batch or two.
+
+        Args:
+            found: The outcome of the search as a user would run it without tuning.
+            earlier: The best that were measured under the same key.
+            elsewhere: The best of this algorithm on other machines, or at other sizes.
+        """
+        self._prepare_sampling(found)
+        seeds = [
+            *_of_candidates(self.planner, found),
+            *(self._of_record(record, "record") for record in earlier),
+            *(self._of_record(record, "seed") for record in elsewhere),
+        ]
+        distinct: dict[str, Proposal] = {}
+        for seed in seeds:
+            if seed is not None:
+                distinct.setdefault(seed.text, seed)
+        return list(distinct.values())
+
+    def peers(self, seconds: float, is_cancelled: Callable[[], bool]) -> Iterator[tuple[Proposal | None, str]]:
+        """Ask Halide's own autoschedulers, and yield what each proposes, or None and why it does not.
+
+        Args:
+            seconds: How long each may take.
+            is_cancelled: Asked now and then.
+        """
+        seeds = peer_schedules(
+            self._problem.source,
+            self.planner.frame,
+            self._options.peers,
+            refuse=self._problem.refusal,
+            threads=self._problem.threads,
+            limit_seconds=seconds,
+            is_cancelled=is_cancelled,
+        )
+        for seed in seeds:
+            if seed.schedule is None:
+                yield None, f"{seed.origin}: {seed.failure}"
+            else:
+                yield Proposal(seed.origin, seed.schedule, is_foreign=True), ""
+
+    def next_batch(self, count: int, share: float, measured: Sequence[Record]) -> list[Proposal]:
+        """Return up to `count` proposals, by what share of the budget is spent; none where nothing is left to try."""
+        if self._options.retrainer is not None and measured:
+            self._model = self._options.retrainer.retrain(self._problem, measured)
+            self._around.clear()
+        if share < self._options.sample_share:
+            return self._sample(count) or self._descend(count)
+        return self._descend(count) or self._sample(count)
+
+    def _prepare_sampling(self, found: Found) -> None:
+        if found.form is None:
+            return
+        start = self.planner.form()
+        forms: list[Form] = [found.form] if found.form is start else [found.form, start]
+        self._sampler = Sampler(self.planner, forms, self._options.seed)
+
+    def _sample(self, count: int) -> list[Proposal]:
+        return [] if self._sampler is None else self._sampler.draw(count, self._standings.tried, self._model)
+
+    def _descend(self, count: int) -> list[Proposal]:
+        """Draw around the best few in turn: most around the very best."""
+        starts = [s for s in self._standings.ranked() if s.proposal.nest is not None][: self._options.starts]
+        if not starts:
+            return []
+        self._turn += 1
+        # The best has every other batch, and those behind it share the rest.
+        first = 0 if self._turn % 2 or len(starts) == 1 else 1 + (self._turn // 2) % (len(starts) - 1)
+        for place in [first, *(other for other in range(len(starts)) if other != first)]:
+            around = self._neighbours(starts[place].proposal)
+            if around is not None and (drawn := around.draw(count, self._standings.tried)):
+                return drawn
+        return []
+
+    def _neighbours(self, proposal: Proposal) -> Neighbours | None:
+        assert proposal.nest is not None
+        if proposal.text not in self._around:
+            try:
+                self._around[proposal.text] = Neighbours(self.planner, proposal.nest, self._model)
+            except MetolError:  # a nest of another release, whose decisions mean nothing here
+                return None
+        return self._around[proposal.text]
+
+    def _of_record(self, record: Record, origin: str) -> Proposal | None:
+        """What was measured once, for this pipeline: by its decisions where they are known and still lead somewhere."""
+        if record.nest:
+            try:
+                nest = Nest.from_json(record.nest)
+                form, state = self.planner.state_of(nest)
+                schedule = self.planner.schedule_of(form, state, nest)
+                if schedule is not None:
+                    return Proposal(origin, schedule, nest, float(form.space.cost(state, self._model)[0]))
+            except MetolError:
+                pass
+        known = record.to_schedule()
+        if len(known.funcs) != len(self.planner.frame.funcs):
+            return None
+        return Proposal(origin, replace(self.planner.frame, directives=known.directives), is_foreign=True)
+
+
+def _of_candidates(planner: Planner, found: Found) -> Iterator[Proposal]:
+    """What a search found, and the safe schedule; everything at root only where there is nothing else."""
+    has_some = False
+    for candidate in found.candidates:
+        if has_some and candidate.origin in ("root", "none"):
+            return
+        proposal = _of_candidate(planner, candidate)
+        if proposal is not None:
+            has_some = True
+            yield proposal
+
+
+def _of_candidate(planner: Planner, candidate: Candidate) -> Proposal | None:
+    try:
+        directives = candidate.directives()
+    except ScheduleFormatError:
+        return None
+    nest = None if candidate.nest is None else candidate.nest()
+    cost = candidate.cost_seconds
+    return Proposal(candidate.origin, replace(planner.frame, directives=directives), nest, cost or math.nan)

@@ -1,0 +1,217 @@
+"""Tuning by measurement: `autotune` for one pipeline, `tune_all` for several that share a budget.
+
+Enter: pipelines and a budget. Leaves: for each the fastest schedule that was measured and is right, never slower than
+any that was tried. Source: Adams et al. 2019, §4.3 (dropout, retraining) and §6 (modes), and beyond: halving races,
+measured descent, peers.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import halide as hl
+
+from metol.errors import MetolError, TuningError
+from metol.interrupts import first_interrupt
+from metol.measure import PipelineSource
+from metol.options import SearchOptions
+from metol.pipeline import EstimateMap
+from metol.targets import Machine
+from metol.tune.budget import Clock, TuningBudget
+from metol.tune.database import Records
+from metol.tune.problem import Problem
+from metol.tune.progress import Progress
+from metol.tune.result import TuningFailure, TuningResult
+from metol.tune.tuning_run import TuningRun, TuningSettings
+
+__all__ = ["MODES", "autotune", "mode_budget", "settings_of_mode", "tune_all"]
+
+MODES = ("greedy", "beam", "sample-32", "tune")
+"""The modes of Adams et al. 2019, §6: the greedy search's result, the beam's, the best of 32 samples, and tuning."""
+
+_SAMPLES = 32
+_DEFAULT_BUDGET = "10min"
+
+
+def autotune(
+    pipeline: hl.Pipeline | hl.Func | PipelineSource | str,
+    *,
+    budget: TuningBudget | str | float | None = None,
+    records: str | Path | None = None,
+    mode: str = "tune",
+    options: SearchOptions | None = None,
+    target: str | hl.Target | None = None,
+    estimates: EstimateMap | None = None,
+    machine: Machine | None = None,
+    threads: int | None = None,
+    is_cold: bool = False,
+    settings: TuningSettings | None = None,
+    progress: Progress = lambda _: None,
+) -> TuningResult:
+    """Find the fastest schedule by measuring; the pipeline stays as it is until `result.apply(pipeline)`.
+
+    Ctrl-C ends it with the best so far; a second one raises KeyboardInterrupt. Either way all that was measured is in
+    the records.
+
+    Args:
+        pipeline: The pipeline, the Func of its only output, or a source such as ``app:harris``.
+        budget: Seconds, or text such as ``10min`` or ``200 trials``; ten minutes if None.
+        records: A database that keeps everything measured, and from which tuning goes on.
+        mode: One of MODES.
+        options: How to search.
+        target: A Halide target; the CPU of this machine if None.
+        estimates: Sizes and parameter values that the pipeline does not tell, by name.
+        machine: The CPU to schedule for.
+        threads: Threads that the schedule will run with; all of this process if None.
+        is_cold: Whether caches are emptied before each run that is timed.
+        settings: How to tune, beyond all that.
+        progress: Told after every step.
+
+    Returns:
+        The best schedule, as measured in the final race, and all that was measured.
+
+    Raises:
+        TuningError: the budget or the mode makes no sense, or no schedule was right.
+        RecordError: the file of records cannot be used.
+        MetolError: the pipeline cannot be built, read or run.
+    """
+    search, tuning = settings_of_mode(mode, options or SearchOptions(), settings or TuningSettings())
+    limits = mode_budget(mode, budget)
+    with contextlib.ExitStack() as stack:
+        database = None if records is None else stack.enter_context(Records(records))
+        is_cancelled = stack.enter_context(first_interrupt(lambda: None))
+        problem = stack.enter_context(
+            Problem(
+                pipeline,
+                options=search,
+                target=target,
+                estimates=estimates,
+                machine=machine,
+                threads=threads,
+                is_cold=is_cold,
+            )
+        )
+        (result,) = tune_all([problem], limits, tuning, records=database, progress=progress, is_cancelled=is_cancelled)
+    if isinstance(result, TuningFailure):
+        raise TuningError(result.reason)
+    return result
+
+
+def settings_of_mode(
+    mode: str, options: SearchOptions, settings: TuningSettings
+) -> tuple[SearchOptions, TuningSettings]:
+    """Return how a mode searches and tunes; raises TuningError where there is no such mode."""
+    if mode not in MODES:
+        raise TuningError(f"There is no mode `{mode}`; there are {', '.join(MODES)}.")
+    if mode == "greedy":
+        return replace(options, strategy="greedy"), replace(settings, only_seeds=True)
+    if mode == "beam":
+        return options, replace(settings, only_seeds=True)
+    if mode == "sample-32":
+        return options, replace(settings, tuner=replace(settings.tuner, sample_share=1.0, peers=()))
+    return options, settings
+
+
+def mode_budget(mode: str, budget: TuningBudget | str | float | None) -> TuningBudget:
+    """Return the budget of a mode: that of tuning is the user's, the others bring their own number of trials."""
+    given = None if budget is None else TuningBudget.parse(budget)
+    if mode == "tune":
+        return given or TuningBudget.parse(_DEFAULT_BUDGET)
+    trials = _SAMPLES if mode == "sample-32" else 1
+    return TuningBudget(None if given is None else given.seconds, trials)
+
+
+def tune_all(
+    problems: Sequence[Problem],
+    budget: TuningBudget,
+    settings: TuningSettings | None = None,
+    *,
+    records: Records | None = None,
+    progress: Progress = lambda _: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> tuple[TuningResult | TuningFailure, ...]:
+    """Tune several pipelines on one budget.
+
+    Half of the budget is shared evenly; the rest goes to whoever has gained most of late. A pipeline that cannot be
+    tuned is a `TuningFailure`, and leaves its share to the others.
+
+    Returns:
+        One outcome for each problem, in the order given.
+    """
+    clock = Clock(budget)
+    outcomes: dict[int, TuningResult | TuningFailure] = {}
+    with contextlib.ExitStack() as stack:
+        runs = [
+            stack.enter_context(
+                TuningRun(
+                    problem,
+                    settings or TuningSettings(),
+                    records,
+                    clock=clock,
+                    parts=len(problems),
+                    progress=progress,
+                    is_cancelled=is_cancelled,
+                )
+            )
+            for problem in problems
+        ]
+        sharing = _Sharing(clock, len(runs))
+        for place, run in enumerate(runs):
+            with _failing(run, place, outcomes):
+                run.start()
+        while not is_cancelled():
+            reserve = sum(run.reserve_seconds for place, run in enumerate(runs) if place not in outcomes)
+            ready = [place for place, run in enumerate(runs) if place not in outcomes and not run.is_exhausted]
+            if not ready or sharing.is_spent(reserve):
+                break
+            place = sharing.next(runs, ready)
+            with _failing(runs[place], place, outcomes):
+                runs[place].step(sharing.share(runs[place], reserve))
+        for place, run in enumerate(runs):
+            if place not in outcomes:
+                with _failing(run, place, outcomes):
+                    outcomes[place] = run.finish()
+    return tuple(outcomes[place] for place in range(len(problems)))
+
+
+@contextlib.contextmanager
+def _failing(run: TuningRun, place: int, outcomes: dict[int, TuningResult | TuningFailure]) -> Iterator[None]:
+    """Make a failure of one pipeline its outcome, and let the others go on."""
+    try:
+        yield
+    except MetolError as error:
+        outcomes[place] = TuningFailure(run.problem.label, str(error), run.history)
+
+
+class _Sharing:
+    """Who is next, and how much of its part of the budget a pipeline has spent."""
+
+    # Of the budget, what is shared evenly before gains count.
+    EVEN_SHARE = 0.5
+
+    def __init__(self, clock: Clock, count: int) -> None:
+        self._clock = clock
+        self._count = count
+
+    def is_spent(self, reserve_seconds: float) -> bool:
+        """Whether only the final races are left."""
+        return self._clock.trials_left == 0 or self._clock.seconds_left <= reserve_seconds
+
+    def share(self, run: TuningRun, reserve_seconds: float) -> float:
+        """The share of its even part that a pipeline has spent: beyond 1 where it has had more."""
+        budget = self._clock.budget
+        shares = [0.0]
+        if budget.seconds is not None:
+            shares.append(run.spent_seconds * self._count / max(1e-9, budget.seconds - reserve_seconds))
+        if budget.trials is not None:
+            shares.append(run.trials * self._count / budget.trials)
+        return max(shares)
+
+    def next(self, runs: Sequence[TuningRun], ready: Sequence[int]) -> int:
+        """Return whose turn it is."""
+        shares = {place: self.share(runs[place], 0.0) for place in ready}
+        behind = min(ready, key=lambda place: shares[place])
+        if shares[behind] < self.EVEN_SHARE:
+            return behind
+        return max(ready, key=lambda place: runs[place].gain_rate)

@@ -1,0 +1,302 @@
+"""One pipeline on its way to a tuned schedule: search, first batch, one batch after the other, final race.
+
+In: a problem and how to tune it. Out: a `TuningResult`. Whoever calls decides how often, and when it ends.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from metol.errors import TuningError
+from metol.measure import Outcome, RacePlan, RunOptions, Status
+from metol.tune.budget import Clock
+from metol.tune.database import Records, best_of
+from metol.tune.final_race import FinalRace
+from metol.tune.journal import Journal
+from metol.tune.problem import Problem
+from metol.tune.progress import Progress, TuningProgress
+from metol.tune.proposals import Proposal, directives_text
+from metol.tune.record import Record
+from metol.tune.result import TuningResult
+from metol.tune.standings import Standing, Standings
+from metol.tune.tuner import Tuner, TunerOptions
+
+__all__ = ["TuningRun", "TuningSettings"]
+
+# A trial, before the first has told how long it takes.
+_GUESSED_TRIAL_SECONDS = 2.0
+# Of the budget, what the final race may have at most.
+_MOST_FINAL_SHARE = 0.3
+# Of earlier runs under the same key, how many are measured again.
+_EARLIER = 3
+_LEAST_TIMEOUT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class TuningSettings:
+    """How to tune, whatever the budget."""
+
+    tuner: TunerOptions = field(default_factory=TunerOptions)
+    """How schedules are chosen."""
+    final: FinalRace = field(default_factory=FinalRace)
+    """How the best few are measured at the end."""
+    timeout_seconds: float = 60.0
+    """For compiling and verifying one schedule; less where the budget is small."""
+    memory_bytes: int | None = None
+    """Address space that a schedule may take; three quarters of this machine's memory if None."""
+    seed: int = 0
+    """Seed of the random inputs."""
+    plan: RacePlan = field(default_factory=RacePlan)
+    """How races go."""
+    only_seeds: bool = False
+    """Whether the search's own result is all that is measured, as in the modes `greedy` and `beam`."""
+
+
+class TuningRun:
+    """One pipeline's tuning. A context manager: leaving it ends its children."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: TuningSettings,
+        records: Records | None,
+        *,
+        clock: Clock,
+        parts: int = 1,
+        progress: Progress = lambda _: None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Get ready.
+
+        Args:
+            problem: What is tuned.
+            settings: How.
+            records: Where measurements go; None keeps them for the result alone.
+            clock: Counts what is spent, by all who share the budget.
+            parts: How many share it.
+            progress: Told after every step.
+            is_cancelled: Asked now and then; True ends it with the best so far.
+        """
+        self.problem = problem
+        self._settings = settings
+        self._clock = clock
+        self._progress = progress
+        self._is_cancelled = is_cancelled
+        self._journal = Journal(problem, records)
+        self._standings = Standings()
+        self._tuner = Tuner(problem, settings.tuner, self._standings)
+        self._part_seconds = math.inf if clock.budget.seconds is None else clock.budget.seconds / parts
+        self._part_trials = None if clock.budget.trials is None else max(1, clock.budget.trials // parts)
+        self._options = RunOptions(
+            threads=problem.threads,
+            timeout_seconds=min(settings.timeout_seconds, max(_LEAST_TIMEOUT_SECONDS, self._part_seconds / 3)),
+            target=problem.planner.target,
+            seed=settings.seed,
+            memory_bytes=settings.memory_bytes,
+        )
+        self._workbench = problem.workbench(self._options, settings.plan)
+        self._waiting: list[Proposal] = []
+        self._notes: list[str] = []
+        self.spent_seconds = 0.0
+        self.trials = 0
+        self.gain_rate = math.inf
+        """Logarithm of what the last steps gained, a second: by this, pipelines share their time."""
+        self.is_exhausted = False
+
+    def __enter__(self) -> "TuningRun":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._workbench.close()
+
+    @property
+    def history(self) -> tuple[Record, ...]:
+        """All that was measured so far."""
+        return self._journal.history
+
+    @property
+    def reserve_seconds(self) -> float:
+        """What the final race will take."""
+        if math.isinf(self._part_seconds) or self._settings.only_seeds:
+            return 0.0
+        cores = max(1, len(os.sched_getaffinity(0)))
+        compile_seconds = self._workbench.times.compiling * cores / max(1, self.trials) if self.trials else 3.0
+        return min(_MOST_FINAL_SHARE * self._part_seconds, self._settings.final.seconds(compile_seconds, cores))
+
+    def start(self) -> None:
+        """Search, and measure what the search found.
+
+        Raises:
+            MetolError: the pipeline cannot be built, or its reference fails.
+        """
+        started = time.monotonic()
+        self._tell("searching")
+        self.problem.open_judges()
+        found = self.problem.planner.search(self._is_cancelled)
+        earlier = self._journal.earlier()
+        again = _best_few(earlier)
+        seeds = self._tuner.seeds(found, again, self._journal.seeds())
+        known = {proposal.text for proposal in seeds}
+        for record in earlier:
+            if record.schedule and (text := directives_text(record.to_schedule())) not in known:
+                self._standings.note_tried(text)
+        self._notes += found.refusals
+        self._tell("making the reference")
+        self._workbench.prepare()
+        self._waiting = seeds[:1] if self._settings.only_seeds else seeds
+        self._measure(self._take_waiting(least=1))
+        self.spent_seconds += time.monotonic() - started
+        if not self._settings.only_seeds and self._has_time():
+            self._ask_peers()
+
+    def step(self, share: float) -> None:
+        """Measure one batch; `share` is how much of this pipeline's part of the budget is spent."""
+        started = time.monotonic()
+        before = self._standings.best
+        batch = self._take_waiting(least=0)
+        if not batch and (count := self._affordable()):
+            batch = self._tuner.next_batch(count, share, self.history)
+        if not batch:
+            self.is_exhausted = True
+            return
+        self._measure(batch)
+        seconds = time.monotonic() - started
+        self.spent_seconds += seconds
+        after = self._standings.best
+        gain = math.log(before.score_ms / after.score_ms) if before is not None and after is not None else 0.0
+        rate = max(0.0, gain) / seconds
+        # Old gains tell less and less of those to come.
+        self.gain_rate = rate if math.isinf(self.gain_rate) else 0.5 * (self.gain_rate + rate)
+
+    def finish(self) -> TuningResult:
+        """Run the final race, and tell what came of it all.
+
+        Raises:
+            TuningError: no schedule was right.
+        """
+        finals: tuple[Record, ...] = ()
+        is_complete = not self._is_cancelled()
+        if is_complete and not self._settings.only_seeds and len(self._standings) > 1 and self._clock.seconds_left > 0:
+            self._tell("final race")
+            final = self._settings.final
+            chosen = final.chosen(self.problem, self._standings, self._journal, self._options)
+            finals = final.run(
+                self._workbench,
+                self._journal,
+                chosen,
+                has_time=lambda: self._clock.seconds_left > 0,
+                is_cancelled=self._is_cancelled,
+            )
+        best = best_of(finals) or self._best_without_race()
+        if best is None:
+            raise TuningError(f"No schedule of {self.problem.label} was right: {self._last_failure()}")
+        return TuningResult(
+            label=self.problem.label,
+            best=best,
+            history=self.history,
+            speedup_over=self._speedups(best),
+            seconds=self._clock.seconds,
+            overhead_seconds=max(0.0, self._clock.seconds - self._workbench.times.total),
+            is_complete=is_complete,
+            drift=self._workbench.drift,
+            notes=tuple(self._notes),
+        )
+
+    def _ask_peers(self) -> None:
+        """Measure what Halide's own autoschedulers propose."""
+        seconds = min(self._settings.timeout_seconds, self._settings.tuner.peer_share * self._part_seconds)
+        self._tell("asking Halide's own autoschedulers")
+        asked = time.monotonic()
+        for proposal, failure in self._tuner.peers(seconds, self._is_cancelled):
+            if proposal is not None and proposal.text not in self._standings.tried:
+                self._waiting.append(proposal)
+            if failure:
+                self._notes.append(failure)
+            if time.monotonic() - asked > 2 * seconds or not self._has_time():
+                break
+        self.spent_seconds += time.monotonic() - asked
+
+    def _take_waiting(self, least: int) -> list[Proposal]:
+        """Take what is to be measured in any case, as much of it as there is budget for."""
+        count = max(least, self._affordable())
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
+    def _affordable(self) -> int:
+        """How many trials the budget allows now: a batch, or less."""
+        count = self._settings.tuner.batch
+        if self._clock.trials_left is not None and self._part_trials is not None:
+            # Before its own part is spent, nobody takes what belongs to others.
+            own = self._part_trials - self.trials
+            count = min(count, self._clock.trials_left, own if own > 0 else count)
+        if not math.isinf(self._clock.seconds_left):
+            each = (
+                (self._workbench.times.compiling + self._workbench.times.racing) / self.trials
+                if self.trials
+                else _GUESSED_TRIAL_SECONDS
+            )
+            count = min(count, int((self._clock.seconds_left - self.reserve_seconds) / each))
+        return max(0, count)
+
+    def _has_time(self) -> bool:
+        return self._affordable() > 0 and not self._is_cancelled()
+
+    def _measure(self, batch: Sequence[Proposal]) -> None:
+        self._tell("measuring")
+        for proposal in batch:
+            self._standings.note_tried(proposal.text)
+        outcomes = self._workbench.measure([proposal.schedule for proposal in batch], self._is_cancelled)
+        ran = [pair for pair in zip(batch, outcomes, strict=True) if not pair[1].is_cancelled]
+        for (proposal, outcome), record in zip(ran, self._journal.note(ran), strict=True):
+            self._count(outcome)
+            if record.is_usable and outcome.score_ms is not None:
+                self._standings.add(Standing(proposal, record, outcome.score_ms))
+        self._tell("measured")
+
+    def _count(self, outcome: Outcome) -> None:
+        if outcome.measurement.status is not Status.REFUSED:
+            self.trials += 1
+            self._clock.trials += 1
+
+    def _best_without_race(self) -> Record | None:
+        best = self._standings.best
+        return None if best is None else best.record
+
+    def _speedups(self, best: Record) -> dict[str, float]:
+        """Compare by the scores of the races: the final one has only the best few."""
+        scores = self._standings.by_origin()
+        own = [s.score_ms for s in self._standings if s.record.schedule == best.schedule]
+        return {origin: score / own[0] for origin, score in scores.items()} if own else {}
+
+    def _last_failure(self) -> str:
+        failed = [record for record in self.history if record.status is not Status.OK]
+        return f"{failed[-1].status.value}: {failed[-1].detail}" if failed else "nothing could be measured"
+
+    def _tell(self, step: str) -> None:
+        best = self._standings.best
+        safe = self._standings.by_origin().get("safe")
+        failed = [r for r in self.history if r.status not in (Status.OK, Status.REFUSED)]
+        self._progress(
+            TuningProgress(
+                self.problem.label,
+                step,
+                trials=self.trials,
+                failures=len(failed),
+                best_ms=None if best is None else best.score_ms,
+                speedup_over_safe=None if best is None or safe is None else safe / best.score_ms,
+                seconds_left=self._clock.seconds_left,
+                trials_left=self._clock.trials_left,
+            )
+        )
+
+
+def _best_few(earlier: Sequence[Record]) -> list[Record]:
+    """The best of what earlier runs measured, each schedule once."""
+    found: list[Record] = []
+    rest = list(earlier)
+    while len(found) < _EARLIER and (best := best_of(rest)) is not None:
+        found.append(best)
+        rest = [record for record in rest if record.schedule_digest != best.schedule_digest]
+    return found

@@ -1,0 +1,218 @@
+"""The command `metol tune`: measures schedules until a budget is spent, shows how it goes, and writes the best.
+
+In: words from a shell. Out: progress on stderr, a table on stdout, files, and exit code 1 where a pipeline could not be
+tuned. The first Ctrl-C settles for the best so far.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from metol.bench_command import SOURCE_HELP, Seed
+from metol.console import say, wide_console
+from metol.destinations import require_writable
+from metol.errors import TuningError
+from metol.estimates_file import read_estimates
+
+if TYPE_CHECKING:
+    from metol.measure import PipelineSource
+    from metol.tune import TuningFailure, TuningResult
+
+__all__ = ["tune"]
+
+# Where the suite's modules lie, in a checkout and when installed.
+_SUITE_FOLDERS = ("apps", "metol_apps")
+
+
+def tune(
+    sources: Annotated[list[str], typer.Argument(help=f"{SOURCE_HELP}; several share the budget.")],
+    budget: Annotated[str | None, typer.Option(help="10min (the default), 90s, 1h30min or 200 trials.")] = None,
+    records: Annotated[Path | None, typer.Option(help="Keep everything that is measured in this database.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="The same, of a database that is there: go on from it.")] = None,
+    mode: Annotated[str, typer.Option(help="greedy, beam, sample-32 or tune")] = "tune",
+    retrain: Annotated[
+        bool, typer.Option("--retrain", help="Fit the cost model to the measurements between batches.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
+    target: Annotated[str, typer.Option(help="Halide target, such as host.")] = "host",
+    fixed_sizes: Annotated[
+        bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
+    ] = False,
+    estimates: Annotated[
+        Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
+    ] = None,
+    generator_param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
+    ] = None,
+    cold: Annotated[bool, typer.Option("--cold", help="Empty the caches before each run that is timed.")] = False,
+    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Try what Halide's own schedulers find.")] = True,
+    seed: Seed = 0,
+    json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the best for `metol.load`.")] = None,
+    python: Annotated[Path | None, typer.Option(help="Write the best as Python source.")] = None,
+    cpp: Annotated[Path | None, typer.Option(help="Write the best as a C++ header.")] = None,
+) -> None:
+    """Find the fastest schedule by measuring."""
+    from metol.options import SearchOptions
+    from metol.tune import TuningFailure
+
+    outputs = [path for path in (json, python, cpp) if path is not None]
+    pipelines = _expand(sources)
+    _check(pipelines, outputs, records, resume, retrain=retrain)
+    for path in outputs:
+        require_writable(path)
+    how = {
+        "target": target,
+        "threads": threads,
+        "is_cold": cold,
+        "estimates": None if estimates is None else read_estimates(estimates),
+    }
+    named = [source.with_parameters(generator_param or []) for source in pipelines]
+    run = _Tuning(mode, budget, SearchOptions(fixed_sizes=fixed_sizes, seed=seed), asks_peers=peers, seed=seed)
+    results = run.tune(named, how, resume or records, must_exist=resume is not None)
+    _print_results(results)
+    for path in outputs:
+        if not isinstance(results[0], TuningFailure):
+            results[0].save(path)
+            say(f"wrote {escape(str(path))}")
+    if any(isinstance(result, TuningFailure) for result in results):
+        raise typer.Exit(1)
+
+
+def _check(
+    sources: "Sequence[PipelineSource]",
+    outputs: Sequence[Path],
+    records: Path | None,
+    resume: Path | None,
+    *,
+    retrain: bool,
+) -> None:
+    """Raise TuningError on words that do not go together."""
+    if retrain:
+        raise TuningError(
+            "`--retrain` fine-tunes trained weights, and this Metol comes with none; leave it out, or tune from Python "
+            "with a `TunerOptions(retrainer=...)` of your own."
+        )
+    if records is not None and resume is not None:
+        raise TuningError("`--records` and `--resume` name the same thing; give one of them.")
+    if len(sources) > 1 and outputs:
+        raise TuningError(
+            "`--json`, `--python` and `--cpp` write one schedule, and there are several pipelines; use `--records`, "
+            "and then `metol records best FILE SOURCE --json FILE` for each."
+        )
+    if not sources:
+        raise TuningError("There is no pipeline to tune among these files.")
+
+
+def _expand(texts: Sequence[str]) -> "list[PipelineSource]":
+    """Read sources; files of the suite's folder, as in `apps/*`, stand for its apps."""
+    import metol_apps
+    from metol.measure import PipelineSource
+
+    sources = []
+    for text in texts:
+        path = Path(text)
+        if path.exists() and path.resolve().parent.name in _SUITE_FOLDERS:
+            if path.stem in metol_apps.names():
+                sources.append(PipelineSource.parse(f"app:{path.stem}"))
+            continue
+        sources.append(PipelineSource.parse(text))
+    return sources
+
+
+class _Tuning:
+    """One call of the command."""
+
+    def __init__(self, mode: str, budget: str | None, options: Any, *, asks_peers: bool, seed: int) -> None:
+        from dataclasses import replace
+
+        from metol.tune import TuningSettings, mode_budget, settings_of_mode
+
+        settings = TuningSettings(seed=seed)
+        tuner = replace(settings.tuner, seed=seed, peers=settings.tuner.peers if asks_peers else ())
+        self._options, self._settings = settings_of_mode(mode, options, replace(settings, tuner=tuner))
+        self._budget = mode_budget(mode, budget)
+
+    def tune(
+        self, sources: "Sequence[PipelineSource]", how: dict[str, Any], records: Path | None, *, must_exist: bool
+    ) -> "tuple[TuningResult | TuningFailure, ...]":
+        """Tune all, and show how it goes."""
+        from metol.interrupts import first_interrupt
+        from metol.tune import Problem, Records, tune_all
+
+        with contextlib.ExitStack() as stack:
+            database = None if records is None else stack.enter_context(Records(records, may_create=not must_exist))
+            is_cancelled = stack.enter_context(first_interrupt(_tell_how_to_stop))
+            problems: list[Problem] = [
+                stack.enter_context(Problem(source, options=self._options, **how)) for source in sources
+            ]
+            progress = stack.enter_context(_shown())
+            return tune_all(
+                problems,
+                self._budget,
+                self._settings,
+                records=database,
+                progress=progress,
+                is_cancelled=is_cancelled,
+            )
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[Any]:
+    """Show progress on stderr: one line that changes on a terminal, and a line a batch elsewhere."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if console.is_terminal:
+        with console.status("starting") as status:
+            yield lambda progress: status.update(escape(progress.text))
+    else:
+        yield lambda progress: console.print(escape(progress.text))
+
+
+def _tell_how_to_stop() -> None:
+    say("finishing with the best schedule measured so far; Ctrl-C again gives up")
+
+
+def _print_results(results: "Sequence[TuningResult | TuningFailure]") -> None:
+    from rich.table import Table
+
+    from metol.tune import TuningFailure
+
+    table = Table("pipeline", "ms", "95 %", "from", "x safe", "x search", "trials", "failed", "overhead", box=None)
+    for result in results:
+        if not isinstance(result, TuningFailure):
+            table.add_row(*map(escape, _cells(result)))
+    if table.row_count:
+        wide_console().print(table)
+    for result in results:
+        if isinstance(result, TuningFailure):
+            say(f"[red]{escape(result.label)}: {escape(result.reason)}[/red]")
+            continue
+        for note in result.notes:
+            say(f"{escape(result.label)}: {escape(note)}")
+        if not result.is_complete:
+            say(f"{escape(result.label)}: stopped before the final race; its time is that of the last batch")
+
+
+def _cells(result: "TuningResult") -> tuple[str, ...]:
+    best = result.best
+    interval = "" if best.interval_ms is None else "{:.4g} to {:.4g}".format(*best.interval_ms)
+
+    def gain(origin: str) -> str:
+        found = result.speedup_over.get(origin)
+        return "" if found is None else f"{found:.2f}"
+
+    return (
+        result.label,
+        f"{best.run_ms:.4g}",
+        interval,
+        best.origin,
+        gain("safe"),
+        gain("search"),
+        str(result.trials),
+        str(len(result.failures)),
+        f"{result.overhead_seconds / max(result.seconds, 1e-9):.1%}",
+    )
