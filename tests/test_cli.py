@@ -112,6 +112,8 @@ def test_mistake_in_a_pipeline_is_told_in_one_line(name: str, message: str, tmp_
         (("bench", "mine.py:ramp", "--tails", "--markdown", "mine.py"), "`mine.py` has no place for the table"),
         (("bench", "mine.py:ramp", "--every-size", "--json", "mine.py"), "`mine.py` is not a file of checked sizes"),
         (("bench", "mine.py:ramp", "--every-size", "--options"), "ask for one at a time"),
+        (("bench", "mine.py:ramp", "--tuned", "mine.py", "--tails"), "ask for one at a time"),
+        (("bench", "mine.py:ramp", "--tuned", "no.db"), "There are no records"),
         (("bench", "nothing", "--options"), "No application is called `nothing`"),
     ],
 )

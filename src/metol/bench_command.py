@@ -8,6 +8,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,6 +46,12 @@ def bench(
     options: Annotated[
         bool, typer.Option("--options", help="Time Metol's schedules with each part of the search switched.")
     ] = False,
+    tuned: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DB", help="Time the best schedules in this database of records beside Metol's and the peers'."
+        ),
+    ] = None,
     threads: Threads = 2,
     timeout: Annotated[float, typer.Option(help="Seconds for one scheduler on one app.")] = 300,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of timing at most; fewer where all have settled.")] = 25,
@@ -52,8 +59,8 @@ def bench(
     json: Annotated[
         Path | None,
         typer.Option(
-            help="Write all rows, the machine and the versions. With --every-size, --tails and --options: append each "
-            "row, and skip those in it."
+            help="Write all rows, the machine and the versions. With --every-size, --tails, --options and --tuned: "
+            "append each row, and skip those in it."
         ),
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file, between its marks.")] = None,
@@ -62,7 +69,7 @@ def bench(
     from metol.bench import parse_sources
     from metol.measure import RunOptions, Scheduler, TimingPlan
 
-    kinds = {"search-speed": search_speed, "every-size": every_size, "tails": tails, "options": options}
+    kinds = {"search-speed": search_speed, "every-size": every_size, "tails": tails, "options": options, "tuned": tuned}
     wanted = [kind for kind, is_wanted in kinds.items() if is_wanted]
     if len(wanted) > 1:
         raise MetolError(f"`--{'` and `--'.join(wanted)}` are measurements of their own; ask for one at a time.")
@@ -77,6 +84,8 @@ def bench(
         "tails": _bench_tails,
         "options": _bench_options,
     }
+    if tuned is not None:
+        measurements["tuned"] = partial(_bench_tuned, tuned)
     if wanted and wanted[0] in measurements:
         is_right = measurements[wanted[0]](sources, run_options, json, markdown)
     else:
@@ -196,6 +205,17 @@ def _bench_options(sources: Any, options: Any, json: Path | None, markdown: Path
 
     kept = _Kept("--options", lambda rows: options_tables(rows, switches()), options_notes, json, markdown)
     return not options_notes(kept.measure(run, json and OptionsFile(json), options.threads))
+
+
+def _bench_tuned(database: Path, sources: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
+    """Time tuned schedules, print the table, and tell whether no schedule of Metol's is wrong or fails."""
+    from metol.tune import Records
+    from metol.tuned_gains import TunedFile, run_tuned, tuned_notes, tuned_table
+
+    kept = _Kept("--tuned", lambda rows: [tuned_table(rows)], tuned_notes, json, markdown)
+    with Records(database, may_create=False) as records:
+        rows = kept.measure(partial(run_tuned, sources, records, options), json and TunedFile(json), options.threads)
+    return all(row.is_right for row in rows)
 
 
 class _Kept:

@@ -6,6 +6,7 @@ Each message says the rule, the offending value, the Func and the next step.
 __all__ = [
     "ContradictoryEstimateError",
     "ExtractionError",
+    "GivenInputError",
     "KeepError",
     "MachineFormatError",
     "MetolError",
@@ -40,6 +41,10 @@ class ContradictoryEstimateError(MetolError):
 
 class ExtractionError(MetolError):
     """The pipeline does something that the DAG cannot describe, such as an unbounded read."""
+
+
+class GivenInputError(MetolError):
+    """What was given for an input cannot be read, is of the wrong type or size, or there is no such input."""
 
 
 class KeepError(MetolError):

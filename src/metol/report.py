@@ -10,7 +10,16 @@ from pathlib import Path
 from metol.bench import BenchReport
 from metol.measure import Measurement, SearchMeasurement, Status
 from metol.search_speed import SearchSpeedReport
-from metol.text_table import NOTHING, TextTable, geometric_mean, marks_of, put_tables, three_digits
+from metol.text_table import (
+    NOTHING,
+    UNVERIFIED,
+    UNVERIFIED_NOTE,
+    TextTable,
+    geometric_mean,
+    marks_of,
+    put_tables,
+    three_digits,
+)
 
 __all__ = [
     "BEGIN_MARK",
@@ -28,8 +37,6 @@ __all__ = [
 
 MARKS = BEGIN_MARK, END_MARK = marks_of("metol bench")
 SPEED_MARKS = SPEED_BEGIN_MARK, SPEED_END_MARK = marks_of("metol bench --search-speed")
-
-_UNVERIFIED = "†"
 
 
 def bench_tables(rows: Sequence[Measurement]) -> tuple[TextTable, TextTable]:
@@ -68,7 +75,7 @@ def notes(rows: Sequence[Measurement]) -> tuple[str, ...]:
     """Return what a reader of the tables must know: marks that occur, and the reason of every failure."""
     lines = []
     if any(row.is_ok and not row.verified for row in rows):
-        lines.append(f"{_UNVERIFIED} right at the size it was made for, but it refuses to run at a smaller one.")
+        lines.append(UNVERIFIED_NOTE)
     failures = (row for row in rows if not row.is_ok)
     lines += [f"{row.app}, {row.scheduler}: {row.problem}" for row in failures]
     return tuple(lines)
@@ -164,7 +171,7 @@ def _run_cell(row: Measurement | None) -> str:
         return row.status.value
     if row.run_ms is None:
         return "verified" if row.verified else NOTHING
-    return three_digits(row.run_ms) + ("" if row.verified else f" {_UNVERIFIED}")
+    return three_digits(row.run_ms) + ("" if row.verified else f" {UNVERIFIED}")
 
 
 def _search_cell(row: Measurement | None) -> str:

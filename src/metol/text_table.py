@@ -12,6 +12,8 @@ from metol.errors import MetolError
 
 __all__ = [
     "NOTHING",
+    "UNVERIFIED",
+    "UNVERIFIED_NOTE",
     "TextTable",
     "geometric_mean",
     "marks_of",
@@ -22,6 +24,12 @@ __all__ = [
 
 NOTHING = "–"
 """What stands in a cell of which nothing is known."""
+
+UNVERIFIED = "†"
+"""What stands after the run time of a schedule that is right at the size it was made for alone."""
+
+UNVERIFIED_NOTE = f"{UNVERIFIED} right at the size it was made for, but it refuses to run at a smaller one."
+"""What a reader of the mark must know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from metol.lazy_names import lazy_names
 if TYPE_CHECKING:
     from metol.measure.acceptance import Acceptance
     from metol.measure.gate import BufferSizes
+    from metol.measure.given_inputs import GivenInputs
+    from metol.measure.given_values import InputValue
     from metol.measure.measurement import Measurement, Status
     from metol.measure.race import RacePlan
     from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
@@ -28,6 +30,8 @@ __all__ = [
     "Acceptance",
     "BufferSizes",
     "CheckOutcome",
+    "GivenInputs",
+    "InputValue",
     "LocalRunner",
     "LocalWorkbench",
     "Measurement",
@@ -63,6 +67,8 @@ _HOMES = {
     "Acceptance": "metol.measure.acceptance",
     "BufferSizes": "metol.measure.gate",
     "CheckOutcome": "metol.measure.size_checks",
+    "GivenInputs": "metol.measure.given_inputs",
+    "InputValue": "metol.measure.given_values",
     "LocalRunner": "metol.measure.runner",
     "Measurement": "metol.measure.measurement",
     "OutputSizes": "metol.measure.size_checks",

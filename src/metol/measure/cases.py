@@ -1,7 +1,8 @@
 """Making the two cases that every schedule is run on: the estimated size, and a smaller one that divides by nothing.
 
 In: an application of the suite, which brings its own inputs, or the compiled reference schedule of any pipeline, whose
-inputs are then random and exactly as large as Halide says they must be, so that a schedule that reads beyond is caught.
+inputs are then random and exactly as large as Halide says they must be, so that a schedule that reads beyond is caught;
+and what a user gives in place of either.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from metol.errors import MissingEstimateError
 from metol.measure.case import Array, BufferShape, Case, Input
 from metol.measure.case_names import AWKWARD, ESTIMATED, SMALL_EXTENT
 from metol.measure.compiled import CompiledPipeline
+from metol.measure.given_inputs import GivenInputs, fit
 from metol.measure.halide_values import Number, constant
 from metol.measure.tolerance import Tolerance
 
@@ -21,6 +23,7 @@ __all__ = [
     "app_case",
     "app_cases",
     "app_tolerance",
+    "give_inputs",
     "grow_inputs",
     "output_shapes",
     "pipeline_case",
@@ -70,6 +73,8 @@ def pipeline_case(
     name: str,
     seed: int,
     extents: Sequence[Sequence[int]] | None = None,
+    *,
+    given: GivenInputs | None = None,
 ) -> Case:
     """Return a case of any pipeline, from its estimates and from the bounds of its reference schedule.
 
@@ -79,27 +84,72 @@ def pipeline_case(
         name: ``ESTIMATED``, ``AWKWARD``, or what a size of its own is called.
         seed: of the random inputs.
         extents: of each output buffer, x first; by default as the name says.
+        given: in place of random inputs; arrays for the case ``ESTIMATED`` alone.
 
     Raises:
+        GivenInputError: a given array is smaller than the reference needs.
         MissingEstimateError: an output has no estimate.
     """
+    given = given or GivenInputs()
     is_awkward = name == AWKWARD
     outputs = output_shapes(pipeline, is_awkward=is_awkward)
     if extents is not None:
         outputs = [replace(shape, extents=tuple(size)) for shape, size in zip(outputs, extents, strict=True)]
-    wanted = [_wanted_input(argument, is_awkward=is_awkward) for argument in reference.arguments]
+    found = [given.find(argument) for argument in reference.arguments]
+    wanted = [
+        _wanted_input(argument, is_awkward=is_awkward) if item is None else _shape_or_number(item)
+        for argument, item in zip(reference.arguments, found, strict=True)
+    ]
+    sizes, layouts = _settle(wanted, outputs, reference, keeps_estimates=name == ESTIMATED)
+    rng = np.random.default_rng(seed)
+    inputs = (
+        _random_input(argument, size, rng) if item is None else _fit(item, size)
+        for argument, item, size in zip(reference.arguments, found, sizes, strict=True)
+    )
+    return Case(name, tuple(inputs), layouts)
+
+
+def _settle(
+    wanted: list[BufferShape | Number],
+    outputs: list[BufferShape],
+    reference: CompiledPipeline,
+    *,
+    keeps_estimates: bool,
+) -> tuple[list[BufferShape | Number], tuple[BufferShape, ...]]:
+    """Ask which inputs and which layouts of outputs the reference needs, until asking again changes nothing.
+
+    Args:
+        wanted: the inputs that one would like to pass.
+        outputs: the wanted outputs.
+        reference: the code to ask.
+        keeps_estimates: whether an input may stay larger than it needs to be.
+    """
     for _ in range(_QUERY_ROUNDS):
         answer, layouts = reference.query_inputs(wanted, outputs)
         needed = iter(answer)
         refined = [next(needed) if isinstance(item, BufferShape) else item for item in wanted]
-        if name == ESTIMATED:
+        if keeps_estimates:
             refined = [_keep_estimate(old, new) for old, new in zip(wanted, refined, strict=True)]
         if refined == wanted:
             break
         wanted = refined
-    rng = np.random.default_rng(seed)
-    inputs = (_random_input(argument, item, rng) for argument, item in zip(reference.arguments, wanted, strict=True))
-    return Case(name, tuple(inputs), layouts)
+    return wanted, layouts
+
+
+def give_inputs(case: Case, code: CompiledPipeline, given: GivenInputs) -> Case:
+    """Put what was given in place of a case's own inputs, such as those of an application.
+
+    Raises:
+        GivenInputError: a given array is smaller than this code needs.
+    """
+    found = [given.find(argument) for argument in code.arguments]
+    if not any(found):
+        return case
+    inputs = [old if new is None else new for old, new in zip(case.inputs, found, strict=True)]
+    shapes = iter(code.query_inputs([_shape_or_number(item) for item in inputs], case.outputs)[0])
+    needed = [None if item.array is None else next(shapes) for item in inputs]
+    fitted = (item if new is None else _fit(item, size) for item, new, size in zip(inputs, found, needed, strict=True))
+    return replace(case, inputs=tuple(fitted))
 
 
 def grow_inputs(case: Case, code: CompiledPipeline) -> tuple[Case, str]:
@@ -108,7 +158,7 @@ def grow_inputs(case: Case, code: CompiledPipeline) -> tuple[Case, str]:
     Returns:
         The case, or the same one where nothing is missing, and the names of the inputs that have grown.
     """
-    wanted = [_given(item) for item in case.inputs]
+    wanted = [_shape_or_number(item) for item in case.inputs]
     needed = iter(code.query_inputs(wanted, case.outputs)[0])
     inputs = [_grown(item, next(needed)) if item.array is not None else item for item in case.inputs]
     names = [new.name for old, new in zip(case.inputs, inputs, strict=True) if new is not old]
@@ -117,11 +167,15 @@ def grow_inputs(case: Case, code: CompiledPipeline) -> tuple[Case, str]:
     return replace(case, inputs=tuple(inputs)), ", ".join(names)
 
 
-def _given(item: Input) -> BufferShape | Number:
+def _shape_or_number(item: Input) -> BufferShape | Number:
     if item.array is not None:
         return BufferShape.of_array(item.array, item.mins)
     assert item.number is not None
     return item.number
+
+
+def _fit(item: Input, size: BufferShape | Number | None) -> Input:
+    return fit(item, size) if isinstance(size, BufferShape) else item
 
 
 def _grown(item: Input, needed: BufferShape) -> Input:

@@ -15,11 +15,11 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from metol.errors import MetolError
+from metol.errors import GivenInputError, MetolError
 from metol.lower import Schedule
 from metol.measure import messages as m
 from metol.measure.case_names import AWKWARD, ESTIMATED
@@ -27,13 +27,14 @@ from metol.measure.gate import BufferSizes, Gate
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
 from metol.measure.source import PipelineSource, SourceKind, load_app
-from metol.measure.timing import take_samples
+from metol.measure.timing import take_cold_samples, take_samples
 from metol.pipeline import strip_schedules
 
 if TYPE_CHECKING:
     # What compiles and runs needs NumPy, whose import takes longer than most schedules take to judge.
     from metol.measure.case import Array, Case
     from metol.measure.compiled import CompiledPipeline
+    from metol.measure.given_inputs import GivenInputs
 
 __all__ = ["main"]
 
@@ -68,7 +69,7 @@ class Session:
             case m.Compile():
                 return self._compile()
             case m.MakeCases():
-                return self._make_cases(Path(request.folder), request.seed)
+                return self._make_cases(request)
             case m.MakeCase():
                 return self._make_case(request)
             case m.GrowInputs():
@@ -76,8 +77,7 @@ class Session:
             case m.Verify():
                 return self._verify(Path(request.case))
             case m.Time():
-                run = self._timed_run(request.case)
-                return m.Samples(take_samples(run, request.seconds, request.give_up_ms or math.inf))
+                return self._time(request)
             case m.OpenGate():
                 return self._open_gate(request)
             case m.Judge():
@@ -126,24 +126,40 @@ class Session:
         _pin(self._threads)
         return self._compiled
 
-    def _make_cases(self, folder: Path, seed: int) -> m.CasesMade:
+    def _make_cases(self, request: m.MakeCases) -> m.CasesMade:
         """Make, run and save the cases; only an application promises that its pipeline works at the awkward size."""
         import halide as hl
 
-        from metol.measure.cases import app_cases
+        from metol.measure.cases import app_cases, give_inputs
 
         assert self._source is not None
+        folder, given = Path(request.folder), self._load_given(request.given)
         if self._source.kind is SourceKind.APP:
             app = load_app(self._source.location)
-            cases = app_cases(app, self._code().arguments, seed)
-            saved = [self._save_expected(case, folder / case.name.split()[0], app) for case in cases]
+            estimated, awkward = app_cases(app, self._code().arguments, request.seed)
+            with _blaming(given):
+                cases = (
+                    give_inputs(estimated, self._code(), given),
+                    give_inputs(awkward, self._code(), given.numbers),
+                )
+                saved = [self._save_expected(case, folder / case.name.split()[0], app) for case in cases]
             return m.CasesMade(saved, "")
-        saved = [self._save_expected(self._case(ESTIMATED, seed), folder / "estimated", None)]
+        with _blaming(given):
+            case = self._case(ESTIMATED, request.seed, given)
+            saved = [self._save_expected(case, folder / "estimated", None)]
         try:
-            saved.append(self._save_expected(self._case(AWKWARD, seed + 1), folder / "awkward", None))
+            case = self._case(AWKWARD, request.seed + 1, given.numbers)
+            saved.append(self._save_expected(case, folder / "awkward", None))
         except hl.HalideError as error:
             return m.CasesMade(saved, f"one size alone, for the reference fails at the awkward one: {_message(error)}")
         return m.CasesMade(saved, "")
+
+    def _load_given(self, folder: str) -> "GivenInputs":
+        from metol.measure.given_inputs import GivenInputs
+
+        given = GivenInputs.load(Path(folder)) if folder else GivenInputs()
+        given.check_names(self._code().arguments)
+        return given
 
     def _make_case(self, request: m.MakeCase) -> m.CasesMade:
         from metol.measure.cases import app_case, pipeline_case
@@ -169,10 +185,10 @@ class Session:
             grown.save(new_folder)
         return m.CasesMade([str(folder if grown is case else new_folder)], note)
 
-    def _case(self, name: str, seed: int) -> "Case":
+    def _case(self, name: str, seed: int, given: "GivenInputs") -> "Case":
         from metol.measure.cases import pipeline_case
 
-        return pipeline_case(self._pipeline, self._code(), name, seed)
+        return pipeline_case(self._pipeline, self._code(), name, seed, given=given)
 
     def _save_expected(self, case: "Case", folder: Path, app: Any) -> str:
         from metol.measure.case import Case
@@ -214,6 +230,16 @@ class Session:
             wrong = [c for c in comparisons if not c.is_equal]
             verdicts.append(m.Verdict(not wrong, f"{where}: {'; '.join(c.text for c in wrong or comparisons)}"))
         return min(verdicts, key=lambda verdict: verdict.is_equal)
+
+    def _time(self, request: m.Time) -> m.Samples:
+        run = self._timed_run(request.case)
+        if not request.is_cold:
+            return m.Samples(take_samples(run, request.seconds, request.give_up_ms or math.inf))
+        from metol.measure.cold_caches import CacheWalk
+
+        # Made anew for each round, for the children that wait their turn are not to hold so much memory.
+        walk = CacheWalk.of_machine(os.sched_getaffinity(0))
+        return m.Samples(take_cold_samples(run, walk.walk, request.seconds))
 
     def _timed_run(self, folder: str) -> Callable[[], object]:
         from metol.measure.case import Case
@@ -274,6 +300,21 @@ def _compile_runtime(target: Any) -> None:
     nothing = hl.Func("nothing")
     nothing[()] = 0
     hl.Pipeline(nothing).compile_to_callable([], target)
+
+
+@contextlib.contextmanager
+def _blaming(given: "GivenInputs") -> Iterator[None]:
+    """Call what Halide refuses a mistake in the inputs that were given, where there are any."""
+    import halide as hl
+
+    try:
+        yield
+    except hl.HalideError as error:
+        if not given.inputs:
+            raise
+        raise GivenInputError(
+            f"The pipeline does not run with the inputs that were given: {_message(error)} Give others, or fewer."
+        ) from error
 
 
 def _message(error: Exception) -> str:

@@ -78,6 +78,8 @@ class MakeCases:
     """An existing folder; each case becomes a folder in it."""
     seed: int
     """Seed of the random inputs."""
+    given: str = ""
+    """The folder of `GivenInputs`; empty where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ class Time:
     """The case's folder."""
     seconds: float
     """How long the round lasts; it takes at least one sample."""
+    is_cold: bool = False
+    """Whether caches are emptied before each run; each sample is one run then."""
     give_up_ms: float = 0.0
     """A first run that takes longer is the only sample; 0 for none that would."""
 
@@ -200,7 +204,7 @@ class Samples:
     """The answer to `Time`."""
 
     run_ms: list[float]
-    """Milliseconds per run, one for each batch."""
+    """Milliseconds per run, one for each batch, or for each run with cold caches."""
 
 
 @dataclass(frozen=True, slots=True)

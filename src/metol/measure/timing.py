@@ -1,7 +1,8 @@
 """Timing a compiled pipeline: batches long enough for the clock, in rounds short enough to take turns.
 
-A round warms up, then takes samples for a fixed time. Rounds of several schedules alternate, so that a machine that
-drifts favours none of them, and go on until the median of each is known well enough.
+A round warms up, then takes samples for a fixed time; with cold caches a sample is a single run. Rounds of several
+schedules alternate, so that a machine that drifts favours none of them, and go on until the median of each is known
+well enough.
 """
 
 import math
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Median", "TimingPlan", "has_settled", "interval_of", "median_of", "take_samples"]
+__all__ = ["Median", "TimingPlan", "has_settled", "interval_of", "median_of", "take_cold_samples", "take_samples"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class TimingPlan:
     """A schedule that has been timed this long gets no further round; a very slow one has a single sample then."""
     spread: float = 0.005
     """Wanted standard error of the median, relative to it."""
+    is_cold: bool = False
+    """Whether caches are emptied before each run (`cold_caches.py`), which takes time of the round, too."""
 
 
 # A batch shorter than this is at the mercy of the clock, of interrupts, and of the cost of the call from Python.
@@ -53,6 +56,21 @@ def take_samples(run: Callable[[], object], seconds: float, give_up_ms: float = 
     end = time.perf_counter() + seconds - elapsed
     while time.perf_counter() < end:
         samples.append(1e3 * _time_batch(run, batch) / batch)
+    return samples
+
+
+def take_cold_samples(run: Callable[[], object], empty_caches: Callable[[], object], seconds: float) -> list[float]:
+    """Run for about `seconds`, emptying the caches before each run, and return milliseconds, one for each run.
+
+    The first run warms up all the same: its memory gets its pages. What a run costs beside the pipeline, some
+    microseconds of Python and of waking threads, no batch hides.
+    """
+    run()
+    samples: list[float] = []
+    end = time.perf_counter() + seconds
+    while not samples or time.perf_counter() < end:
+        empty_caches()
+        samples.append(1e3 * _time_batch(run, 1))
     return samples
 
 

@@ -8,16 +8,20 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import metol.errors
-from metol.errors import MetolError
+from metol.errors import GivenInputError, MetolError
 from metol.measure import messages as m
 from metol.measure.measurement import Measurement, Status
 from metol.measure.process import Child, ChildDiedError, ChildTimeoutError, physical_memory_bytes
 from metol.measure.scheduler import Scheduler
 from metol.measure.source import PipelineSource
 from metol.measure.timing import TimingPlan, has_settled, interval_of, median_of
+
+if TYPE_CHECKING:
+    from metol.measure.given_inputs import GivenInputs
 
 __all__ = ["RunOptions", "Trial"]
 
@@ -41,7 +45,10 @@ class RunOptions:
     seed: int = 0
     """Seed of the random inputs."""
     timing: TimingPlan | None = field(default_factory=TimingPlan)
-    """How long to time, or None to verify only."""
+    """How long to time, with warm or cold caches, or None to verify only."""
+    inputs: "GivenInputs | None" = None
+    """What the user gives in place of random inputs: arrays at the estimated size, where they are timed, too; numbers
+    at the awkward one as well. A `SizeChecker` has random inputs at every size."""
     memory_bytes: int | None = None
     """Address space that a child may take; three quarters of this machine's memory if None."""
 
@@ -103,10 +110,26 @@ class Trial:
             self.measurement = replace(self.measurement, compile_seconds=done.seconds)
 
     def make_cases(self, folder: str) -> m.CasesMade | None:
-        """Run the (reference) schedule on fresh cases and save them with its results; None where that failed."""
-        answer: m.CasesMade | None = self._ask(
-            m.MakeCases(folder, self._options.seed), Status.RUN_FAILED, "running the reference"
-        )
+        """Run the (reference) schedule on fresh cases and save them with its results; None where that failed.
+
+        Args:
+            folder: an existing one; each case becomes a folder in it, and what the user gives another.
+
+        Raises:
+            GivenInputError: what the user gives does not suit the pipeline; that is no outcome of the schedule.
+        """
+        given = ""
+        if self._options.inputs is not None:
+            given = str(Path(folder) / "given")
+            self._options.inputs.save(Path(given))
+        request, step = m.MakeCases(folder, self._options.seed, given), "running the reference"
+        answer: m.CasesMade | m.Failure | None = self._ask(request, Status.RUN_FAILED, step, may_refuse=True)
+        if isinstance(answer, m.Failure):
+            if answer.error == GivenInputError.__name__:
+                self.close()
+                raise GivenInputError(answer.message)
+            self._fail_of(answer, Status.RUN_FAILED, step)
+            return None
         return answer
 
     def make_case(self, request: m.MakeCase) -> m.CasesMade | m.Failure | None:
@@ -165,7 +188,7 @@ class Trial:
             give_up_ms: a first run that takes longer is the only sample; 0 for none that would.
         """
         start = time.monotonic()
-        request = m.Time(case, plan.round_seconds, give_up_ms)
+        request = m.Time(case, plan.round_seconds, plan.is_cold, give_up_ms)
         answer: m.Samples | None = self._ask(request, Status.RUN_FAILED, "timing")
         self._timed_seconds += time.monotonic() - start
         if answer is None:
@@ -231,10 +254,14 @@ class Trial:
             self._fail(_status_of(str(error), status), f"{step}: {error}{hint}")
             return None
         if isinstance(answer, m.Failure) and not may_refuse:
-            text = f"{answer.error}: {answer.message}"
-            self._fail(_status_of(text, status), f"{step}: {text}")
+            self._fail_of(answer, status, step)
             return None
         return answer
+
+    def _fail_of(self, answer: m.Failure, status: Status, step: str) -> None:
+        """Record what the child answered as a failure, and end the child."""
+        text = f"{answer.error}: {answer.message}"
+        self._fail(_status_of(text, status), f"{step}: {text}")
 
     def _fail(self, status: Status, detail: str) -> None:
         """Record a failure and end the child."""
