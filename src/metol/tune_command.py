@@ -49,6 +49,9 @@ def tune(
     generator_param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
     ] = None,
+    input: Annotated[
+        list[str] | None, typer.Option(help="NAME=FILE (.npy, .png) or NAME=NUMBER, to run on; may be repeated.")
+    ] = None,
     cold: Annotated[bool, typer.Option("--cold", help="Empty the caches before each run that is timed.")] = False,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Try what Halide's own schedulers find.")] = True,
     seed: Seed = 0,
@@ -63,11 +66,14 @@ def tune(
     outputs = [path for path in (json, python, cpp) if path is not None]
     pipelines = _expand(sources)
     _check(pipelines, outputs, records, resume, retrain=retrain)
+    if len(pipelines) > 1 and input:
+        raise TuningError("`--input` gives inputs of one pipeline, and there are several; tune them one by one.")
     for path in outputs:
         require_writable(path)
     how = {
         "target": target,
         "threads": threads,
+        "inputs": input or (),
         "is_cold": cold,
         "estimates": None if estimates is None else read_estimates(estimates),
     }

@@ -7,7 +7,7 @@ import contextlib
 import os
 import queue
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,7 +15,17 @@ from typing import Any
 import halide as hl
 
 from metol.lower import Schedule
-from metol.measure import Acceptance, LocalWorkbench, PipelineSource, RacePlan, RunOptions, SourceKind, save_pipeline
+from metol.measure import (
+    Acceptance,
+    GivenInputs,
+    InputValue,
+    LocalWorkbench,
+    PipelineSource,
+    RacePlan,
+    RunOptions,
+    SourceKind,
+    save_pipeline,
+)
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap
 from metol.planner import Planner
@@ -38,6 +48,7 @@ class Problem:
         estimates: EstimateMap | None = None,
         machine: Machine | None = None,
         threads: int | None = None,
+        inputs: Mapping[str, InputValue] | Sequence[str] = (),
         is_cold: bool = False,
     ) -> None:
         """Read a pipeline.
@@ -49,9 +60,11 @@ class Problem:
             estimates: Sizes and parameter values that the pipeline does not tell, by name.
             machine: The CPU to schedule for.
             threads: Threads that the schedule will run with; all of this process if None.
+            inputs: What to run on in place of random inputs, by name, or as texts such as ``image=photo.png``.
             is_cold: Whether caches are emptied before each run that is timed.
 
         Raises:
+            GivenInputError: an input is not one of the pipeline's, or of the wrong type or size.
             MetolError: the pipeline cannot be built, read or saved.
             RecordError: its measurements cannot be filed.
         """
@@ -62,6 +75,7 @@ class Problem:
         live = named.build() if isinstance(named, PipelineSource) else named
         self.planner = Planner(live, self.options, target=target, estimates=estimates, machine=machine, threads=threads)
         self.source, self.label = self._source(named, estimates)
+        self.inputs = _given(inputs, self.planner.pipeline)
         self.identity: Mapping[str, Any] = machine_identity()
         terms = SearchTerms(self.threads, self.options.fixed_sizes, self.options.may_alias, is_cold)
         self.key = RecordKey.of(self.planner.frame, fingerprint(dict(self.identity)), terms)
@@ -122,3 +136,10 @@ class Problem:
         outputs = ", ".join(func.name().split("$")[0] for func in self.planner.pipeline.outputs())
         label = str(named) if isinstance(named, PipelineSource) else outputs
         return PipelineSource(SourceKind.SERIALIZED, str(file)), label
+
+
+def _given(inputs: Mapping[str, InputValue] | Sequence[str], pipeline: hl.Pipeline) -> GivenInputs | None:
+    if not inputs:
+        return None
+    arguments = pipeline.infer_arguments()
+    return GivenInputs.read(inputs, arguments) if isinstance(inputs, Mapping) else GivenInputs.parse(inputs, arguments)

@@ -6,7 +6,7 @@ measured descent, peers.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import halide as hl
 
 from metol.errors import MetolError, TuningError
 from metol.interrupts import first_interrupt
-from metol.measure import PipelineSource
+from metol.measure import InputValue, PipelineSource
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap
 from metol.targets import Machine
@@ -45,6 +45,7 @@ def autotune(
     estimates: EstimateMap | None = None,
     machine: Machine | None = None,
     threads: int | None = None,
+    inputs: Mapping[str, InputValue] | None = None,
     is_cold: bool = False,
     settings: TuningSettings | None = None,
     progress: Progress = lambda _: None,
@@ -64,6 +65,7 @@ def autotune(
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
         machine: The CPU to schedule for.
         threads: Threads that the schedule will run with; all of this process if None.
+        inputs: What to run on in place of random inputs, by name: arrays, numbers, or files (.npy, .png).
         is_cold: Whether caches are emptied before each run that is timed.
         settings: How to tune, beyond all that.
         progress: Told after every step.
@@ -72,6 +74,7 @@ def autotune(
         The best schedule, as measured in the final race, and all that was measured.
 
     Raises:
+        GivenInputError: an input is not one of the pipeline's, or of the wrong type or size.
         TuningError: the budget or the mode makes no sense, or no schedule was right.
         RecordError: the file of records cannot be used.
         MetolError: the pipeline cannot be built, read or run.
@@ -89,6 +92,7 @@ def autotune(
                 estimates=estimates,
                 machine=machine,
                 threads=threads,
+                inputs=inputs or {},
                 is_cold=is_cold,
             )
         )

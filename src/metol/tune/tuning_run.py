@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from metol.errors import TuningError
 from metol.measure import Outcome, RacePlan, RunOptions, Status
@@ -95,8 +95,10 @@ class TuningRun:
             target=problem.planner.target,
             seed=settings.seed,
             memory_bytes=settings.memory_bytes,
+            inputs=problem.inputs,
         )
-        self._workbench = problem.workbench(self._options, settings.plan)
+        timing = replace(settings.plan.timing, is_cold=problem.is_cold)
+        self._workbench = problem.workbench(self._options, replace(settings.plan, timing=timing))
         self._waiting: list[Proposal] = []
         self._notes: list[str] = []
         self.spent_seconds = 0.0
