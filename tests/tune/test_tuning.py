@@ -1,0 +1,253 @@
+"""Tuning for real: small pipelines, real children, real files. Nothing here depends on how fast the machine is."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import planted_failures
+import pytest
+from planted_failures import COMPILER_ERROR, CRASH, GREED, HANG, WRONG_RESULT
+
+import metol
+from metol import SearchOptions, _core
+from metol.errors import GivenInputError, RecordError, TuningError
+from metol.measure import PipelineSource, SourceKind, Status, verify_schedule
+from metol.tune import (
+    Problem,
+    Record,
+    Records,
+    TunerOptions,
+    TuningBudget,
+    TuningFailure,
+    TuningProgress,
+    TuningResult,
+    TuningSettings,
+    autotune,
+    tune_all,
+)
+
+QUICK = SearchOptions(beam_width=4, passes=1, discrepancies=False)
+NO_PEERS = TuningSettings(TunerOptions(peers=(), batch=6))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> PipelineSource:
+    file = shutil.copy(planted_failures.__file__, tmp_path)
+    return PipelineSource(SourceKind.FILE, str(file), "brighten")
+
+
+def tune(pipeline: object, trials: int, records: Path | None = None, **more) -> TuningResult:
+    more = {"settings": NO_PEERS, "options": QUICK, "threads": 1, "budget": TuningBudget(trials=trials), **more}
+    return autotune(pipeline, records=records, **more)
+
+
+def trials_of(result: TuningResult) -> list[Record]:
+    return [record for record in result.history if not record.is_final and record.status is not Status.REFUSED]
+
+
+@pytest.mark.slow
+def test_planted_failures_are_recorded_and_the_best_is_right(
+    source: PipelineSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "planted"
+    folder.mkdir()
+    monkeypatch.setenv("METOL_PLANTED", str(folder))
+    settings = TuningSettings(TunerOptions(peers=(), batch=6), timeout_seconds=15, memory_bytes=8 * 2**30)
+    result = tune(source, 12, tmp_path / "tuning.db", settings=settings)
+    expected = {
+        COMPILER_ERROR: (Status.COMPILE_FAILED, "planted: no such instruction"),
+        CRASH: (Status.RUN_FAILED, "SIGSEGV"),
+        HANG: (Status.TIMEOUT, "over 15 s"),
+        GREED: (Status.OUT_OF_MEMORY, "20.0 GiB"),
+        WRONG_RESULT: (Status.WRONG_RESULT, "differ"),
+    }
+    failed = [(record.status, record.detail) for record in result.failures if record.status is not Status.REFUSED]
+    for status, text in expected.values():
+        assert any(status is found and text in detail for found, detail in failed), (status, text, failed)
+    assert len(failed) == len(expected)
+    assert result.is_complete
+    monkeypatch.delenv("METOL_PLANTED")
+    row = verify_schedule(source, result.schedule)
+    assert row.verified, row.problem
+    with Records(tmp_path / "tuning.db") as database:
+        assert database.all() == result.history
+
+
+@pytest.mark.slow
+def test_the_best_is_never_slower_than_what_was_tried(source: PipelineSource) -> None:
+    result = tune(source, 14)
+    assert result.speedup_over["safe"] > 0
+    assert {"search", "safe"} <= set(result.speedup_over)
+    finals = [record for record in result.history if record.is_final]
+    assert result.best in finals
+    by_schedule: dict[str, list[float]] = {}
+    for record in finals:
+        by_schedule.setdefault(record.schedule, []).append(record.run_ms)
+    medians = {schedule: sorted(times)[len(times) // 2] for schedule, times in by_schedule.items()}
+    assert medians[result.best.schedule] == min(medians.values())
+    assert 0 <= result.overhead_seconds <= result.seconds
+    assert len(trials_of(result)) <= 14
+
+
+@pytest.mark.slow
+def test_resumed_tuning_measures_nothing_twice_but_the_best(source: PipelineSource, tmp_path: Path) -> None:
+    file = tmp_path / "tuning.db"
+    first = tune(source, 8, file)
+    second = tune(source, 8, file)
+    assert {record.key for record in first.history} == {record.key for record in second.history}
+    again = {r.schedule for r in trials_of(first)} & {r.schedule for r in trials_of(second)}
+    # The search's own, the safe schedule, and the best few of before are measured beside what is new.
+    assert len(again) < len(trials_of(second))
+    neighbours = {r.schedule for r in trials_of(first) if r.origin in ("sample", "neighbour")}
+    repeated = {r.schedule for r in trials_of(second) if r.origin in ("sample", "neighbour")}
+    assert not neighbours & repeated
+    with Records(file) as database:
+        assert len(database.all()) == len(first.history) + len(second.history)
+        assert len(database.sessions()) == 2
+
+
+@pytest.mark.slow
+def test_schedule_of_another_machine_is_a_seed_and_no_measurement(source: PipelineSource, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    best = tune(source, 2).best
+    elsewhere = replace(best, key=replace(best.key, machine="f" * 16), run_ms=1e-6)
+    file = tmp_path / "tuning.db"
+    with Records(file) as database:
+        database.add(elsewhere)
+    result = tune(source, 8, file)
+    assert result.best.run_ms > 1e-6
+    assert result.best.key.machine != "f" * 16
+    with Records(file) as database:
+        assert database.best(result.best.key).key == result.best.key
+
+
+@pytest.mark.slow
+def test_budget_too_small_for_a_trial_measures_the_beams_result_once(source: PipelineSource) -> None:
+    result = tune(source, 1, budget=0.01)
+    (record,) = result.history
+    assert record.origin == "search"
+    assert result.best is record
+    assert record.is_verified
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["greedy", "beam"])
+def test_mode_of_one_search_measures_its_result_alone(mode: str, source: PipelineSource) -> None:
+    result = autotune(source, mode=mode, options=QUICK, threads=1)
+    assert [record.origin for record in result.history] == ["search"]
+
+
+@pytest.mark.slow
+def test_samples_are_measured_in_the_mode_of_samples(source: PipelineSource) -> None:
+    result = autotune(source, mode="sample-32", options=QUICK, threads=1)
+    origins = {record.origin for record in result.history}
+    assert "sample" in origins
+    assert "neighbour" not in origins or len(trials_of(result)) <= 32
+    assert len(trials_of(result)) <= 32
+
+
+@pytest.mark.slow
+def test_several_pipelines_share_a_budget() -> None:
+    with (
+        Problem(planted_failures.brighten(), threads=1, options=QUICK) as one,
+        Problem(planted_failures.brighten(), threads=1, options=QUICK) as other,
+    ):
+        results = tune_all([one, other], TuningBudget(trials=12), NO_PEERS)
+    counts = [len(trials_of(result)) for result in results if isinstance(result, TuningResult)]
+    assert len(counts) == 2
+    assert sum(counts) <= 12
+    # Half of the budget is shared evenly.
+    assert min(counts) >= 3
+
+
+@pytest.mark.slow
+def test_pipeline_that_cannot_run_leaves_the_others_alone(source: PipelineSource, tmp_path: Path) -> None:
+    builder = tmp_path / "broken.py"
+    builder.write_text(BROKEN)
+    broken = PipelineSource(SourceKind.FILE, str(builder), "build")
+    with Problem(broken, threads=1, options=QUICK) as one, Problem(source, threads=1, options=QUICK) as other:
+        failure, result = tune_all([one, other], TuningBudget(trials=4), NO_PEERS)
+    assert isinstance(failure, TuningFailure)
+    assert "reference" in failure.reason
+    assert isinstance(result, TuningResult)
+
+
+BROKEN = """
+import sys
+import halide as hl
+
+def build():
+    if sys.argv[0].endswith("child.py"):
+        raise RuntimeError("planted")
+    x = hl.Var("x")
+    result = hl.Func("result")
+    result[x] = x
+    result.set_estimates([(0, 64)])
+    return result
+"""
+
+
+@pytest.mark.slow
+def test_cancelled_tuning_keeps_what_was_measured(source: PipelineSource, tmp_path: Path) -> None:
+    steps: list[TuningProgress] = []
+    with (
+        Records(tmp_path / "tuning.db") as database,
+        Problem(source, threads=1, options=QUICK) as problem,
+    ):
+        (result,) = tune_all(
+            [problem],
+            TuningBudget(trials=100),
+            NO_PEERS,
+            records=database,
+            progress=steps.append,
+            is_cancelled=lambda: any(step.trials for step in steps),
+        )
+        assert isinstance(result, TuningResult)
+        assert not result.is_complete
+        assert database.all() == result.history
+    assert not any(record.is_final for record in result.history)
+    assert steps[-1].best_ms is not None
+
+
+@pytest.mark.slow
+def test_result_applies_to_the_pipeline_and_reloads(tmp_path: Path) -> None:
+    pipeline = planted_failures.brighten()
+    result = tune(pipeline, 2)
+    result.apply(pipeline)
+    result.save(tmp_path / "best.json")
+    assert metol.load(tmp_path / "best.json").directives == result.schedule.directives
+    assert "result" in result.label
+
+
+class CountingRetrainer:
+    def __init__(self) -> None:
+        self.measured: list[int] = []
+
+    def retrain(self, problem: Problem, measured: Sequence[Record]) -> _core.CostModel:
+        self.measured.append(len(measured))
+        return _core.CostModel()
+
+
+@pytest.mark.slow
+def test_retrainer_is_asked_between_batches(source: PipelineSource) -> None:
+    retrainer = CountingRetrainer()
+    tuner = TunerOptions(peers=(), batch=3, retrainer=retrainer)
+    tune(source, 9, settings=TuningSettings(tuner))
+    assert len(retrainer.measured) >= 2
+    assert retrainer.measured == sorted(set(retrainer.measured))
+
+
+def test_mode_that_does_not_exist_is_an_error(source: PipelineSource) -> None:
+    with pytest.raises(TuningError, match="no mode `best`; there are greedy, beam, sample-32, tune"):
+        autotune(source, mode="best")
+
+
+def test_input_of_the_wrong_type_is_an_error(source: PipelineSource) -> None:
+    with pytest.raises(GivenInputError, match="source"):
+        autotune(source, inputs={"source": 3})
+
+
+def test_records_that_cannot_be_written_are_an_error(source: PipelineSource, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="is a folder"):
+        autotune(source, records=tmp_path)
