@@ -15,11 +15,11 @@ import halide as hl
 from metol import _core
 from metol.candidates import ORIGINS, Candidate, Choice, first_accepted, plain_candidates, searched_candidates
 from metol.errors import ExtractionError, MetolError
-from metol.framing import frame_of
+from metol.framing import buffer_sizes, frame_of, read_pipeline
 from metol.interrupts import uninterrupted
 from metol.keep import find_kept
 from metol.lower import Kept, LoweringOptions, Schedule
-from metol.measure import Acceptance, BufferSizes, RunOptions, verify_schedule
+from metol.measure import Acceptance, RunOptions, verify_schedule
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names, strip_schedules
 from metol.search import BeamSearch, Budget, Form, Rewriting, search_forms
@@ -128,8 +128,8 @@ def autoschedule(
     whole = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
     kept = find_kept(whole, keep)
     machine = choose_machine(parsed_target, machine, threads=threads)
-    read = _read(pipeline, estimates, target_text)
-    with Acceptance(whole, _buffer_sizes(read), target=target_text) as acceptance:
+    read = read_pipeline(pipeline, estimates, target_text)
+    with Acceptance(whole, buffer_sizes(read), target=target_text) as acceptance:
         if isinstance(read, ExtractionError):
             found = _Found(plain_candidates(whole, [keep.func for keep in kept]), refusals=(str(read),))
         else:
@@ -173,14 +173,6 @@ class _Found:
     pruned: tuple[tuple[str, int], ...] = ()
     refusals: tuple[str, ...] = ()
     """Why nothing was searched."""
-
-
-def _read(pipeline: hl.Pipeline | hl.Func, estimates: EstimateMap | None, target: str) -> PipelineDag | ExtractionError:
-    """Read the pipeline; what the search cannot describe, Halide may compile all the same."""
-    try:
-        return extract(pipeline, estimates, target=target)
-    except ExtractionError as error:
-        return error
 
 
 def _search(
@@ -264,18 +256,3 @@ def _verify(pipeline: hl.Pipeline, schedule: Schedule, threads: int, estimates: 
     options = RunOptions(threads=threads, target=schedule.target, timing=None)
     row = verify_schedule(pipeline, schedule, options=options, estimates=estimates)
     return ("", row.detail) if row.is_ok else (f"{row.status.value.replace('_', ' ')}: {row.detail}", "")
-
-
-def _buffer_sizes(dag: PipelineDag | ExtractionError) -> BufferSizes:
-    """What the schedules are made for; nothing where it could not be read."""
-    if isinstance(dag, ExtractionError):
-        return BufferSizes((), {}, {})
-
-    def region(func: _core.Func) -> tuple[tuple[int, int], ...]:
-        return tuple((side.min, side.extent) for side in func.estimate)
-
-    return BufferSizes(
-        outputs=tuple(region(dag.funcs[output]) for output in dag.outputs),
-        inputs={func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input},
-        scalars={p.name: p.estimate for p in dag.parameters if p.estimate is not None},
-    )
