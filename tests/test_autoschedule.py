@@ -405,7 +405,7 @@ def read_anywhere(*, inline: bool) -> hl.Func:
 
 
 def test_pipeline_that_cannot_be_read_is_computed_at_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metol.planner.extract", refuse_to_read)
+    monkeypatch.setattr(sys.modules["metol.framing"], "extract", refuse_to_read)
     result = metol.autoschedule(blur(), options=QUICK, threads=1, verify=True)
     assert result.origin == "root"
     assert result.fallbacks == ("planted",)

@@ -11,7 +11,8 @@ import pytest
 from command_line import metol
 
 from metol import doctor
-from metol.doctor import Check, Outcome, examine
+from metol.doctor import examine
+from metol.findings import Check, Outcome
 
 
 def named(name: str, *, halide_threads: str | None = None) -> Check:

@@ -1,4 +1,4 @@
-"""The command line: `metol schedule`, `tune`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
+"""The command line: `metol schedule`, `tune`, `check`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
 
 In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
 2 for a mistake of the user's, which is told in one line, 130 for Ctrl-C. Heavy imports wait until a command needs them.
@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from metol.bench_command import SOURCE_HELP, Seed, Threads, bench, print_report
-from metol.console import say, wide_console
+from metol.check_command import check
+from metol.console import print_checks, say, wide_console
 from metol.destinations import require_writable
 from metol.errors import MetolError
-from metol.estimates_file import read_estimates
 from metol.records_command import records as records_commands
 from metol.tune_command import tune
 
@@ -102,6 +102,7 @@ def schedule(
     import metol
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
+    from metol.pipeline import read_estimates
 
     for path in (python, cpp, json):
         require_writable(path)
@@ -183,6 +184,7 @@ def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
 
 app.command()(bench)
 app.command()(tune)
+app.command()(check)
 app.add_typer(records_commands, name="records")
 
 
@@ -267,7 +269,8 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
 ) -> None:
     """Check what works on this machine; exit code 1 where something that Metol needs does not."""
-    from metol.doctor import Outcome, examine
+    from metol.doctor import examine
+    from metol.findings import Outcome
 
     with Console(stderr=True).status("starting") as status:
         checks = examine(
@@ -276,20 +279,9 @@ def doctor(
     if json:
         typer.echo(json_format.dumps([check.to_dict() for check in checks], indent=1))
     else:
-        _print_checks(checks)
+        print_checks(checks)
     if any(check.outcome is Outcome.FAIL for check in checks):
         raise typer.Exit(1)
-
-
-def _print_checks(checks: Any) -> None:
-    from rich.table import Table
-
-    colors = {"ok": "green", "warn": "yellow", "fail": "red"}
-    table = Table("check", "", "found", "what to do", box=None)
-    for check in checks:
-        outcome = check.outcome.value
-        table.add_row(check.name, f"[{colors[outcome]}]{outcome}[/]", escape(check.found), escape(check.advice))
-    wide_console().print(table)
 
 
 @app.command()

@@ -3,14 +3,18 @@
 In: text with rich's markup, which values must be escaped for. Out: stderr, or a console for stdout.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["say", "wide_console"]
+    from metol.findings import Check
+
+__all__ = ["print_checks", "say", "wide_console"]
 
 _FILE_WIDTH = 300
+_COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def say(text: str) -> None:
@@ -26,3 +30,15 @@ def wide_console() -> "Console":
 
     terminal = Console(highlight=False)
     return terminal if terminal.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+
+
+def print_checks(checks: "Iterable[Check]") -> None:
+    """Print a table of what was looked at, how it is and what to do."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("check", "", "found", "what to do", box=None)
+    for check in checks:
+        outcome = check.outcome.value
+        table.add_row(check.name, f"[{_COLORS[outcome]}]{outcome}[/]", escape(check.found), escape(check.advice))
+    wide_console().print(table)

@@ -10,43 +10,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from enum import Enum
-from typing import Any
+from dataclasses import dataclass
 
-__all__ = ["Check", "Outcome", "examine"]
+from metol.findings import Check, Outcome
+
+__all__ = ["examine"]
 
 _CHILD_SECONDS = 120.0
 _LEAST_MEMORY_GIB = 2.0
 _GIB = 2**30
-
-
-class Outcome(str, Enum):
-    """How a check ended."""
-
-    OK = "ok"
-    WARN = "warn"
-    """Something that is of use does not work; Metol does without."""
-    FAIL = "fail"
-    """Metol does not work."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at."""
-
-    name: str
-    """What it is."""
-    outcome: Outcome
-    """How it is."""
-    found: str
-    """What was found."""
-    advice: str = ""
-    """What to do about it; empty where nothing is to be done."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the check for JSON."""
-        return {**asdict(self), "outcome": self.outcome.value}
 
 
 def examine(

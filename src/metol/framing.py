@@ -1,18 +1,30 @@
 """What a schedule is for, before there is one: the pipeline, its sizes, the target and the versions.
 
-Enters: a pipeline and what extraction read of it. Leaves: a `Schedule` without directives.
+Enters: a pipeline and what extraction read of it. Leaves: a `Schedule` without directives, and the sizes it is for.
 """
 
 from importlib import metadata
 
 import halide as hl
 
+from metol import _core
 from metol.errors import ExtractionError
 from metol.lower import Estimate, Kept, Schedule, describe_funcs
-from metol.pipeline import PipelineDag
+from metol.measure import BufferSizes
+from metol.pipeline import EstimateMap, PipelineDag, extract
 from metol.provenance import metol_version
 
-__all__ = ["frame_of"]
+__all__ = ["buffer_sizes", "frame_of", "read_pipeline"]
+
+
+def read_pipeline(
+    pipeline: hl.Pipeline | hl.Func, estimates: EstimateMap | None, target: str
+) -> PipelineDag | ExtractionError:
+    """Read the pipeline; what the search cannot describe, Halide may compile all the same."""
+    try:
+        return extract(pipeline, estimates, target=target)
+    except ExtractionError as error:
+        return error
 
 
 def frame_of(
@@ -39,11 +51,22 @@ def frame_of(
     )
 
 
-def _estimates(dag: PipelineDag) -> tuple[Estimate, ...]:
-    regions = tuple(
-        Estimate(func.name.split("$")[0], tuple((i.min, i.extent) for i in func.estimate))
-        for func in dag.funcs
-        if func.estimate
+def buffer_sizes(read: PipelineDag | ExtractionError) -> BufferSizes:
+    """Return what the schedules are made for; nothing where it could not be read."""
+    if isinstance(read, ExtractionError):
+        return BufferSizes((), {}, {})
+    return BufferSizes(
+        outputs=tuple(_region(read.funcs[output]) for output in read.outputs),
+        inputs={func.name.split("$")[0]: _region(func) for func in read.funcs if func.is_input},
+        scalars={p.name: p.estimate for p in read.parameters if p.estimate is not None},
     )
+
+
+def _region(func: _core.Func) -> tuple[tuple[int, int], ...]:
+    return tuple((side.min, side.extent) for side in func.estimate)
+
+
+def _estimates(dag: PipelineDag) -> tuple[Estimate, ...]:
+    regions = tuple(Estimate(func.name.split("$")[0], _region(func)) for func in dag.funcs if func.estimate)
     scalars = tuple(Estimate(p.name, value=p.estimate) for p in dag.parameters if p.estimate is not None)
     return regions + scalars

@@ -14,10 +14,10 @@ import halide as hl
 from metol import _core
 from metol.candidates import Candidate, Nest, nest_of, plain_candidates, searched_candidates
 from metol.errors import ExtractionError, MetolError, ScheduleFormatError
-from metol.framing import frame_of
+from metol.framing import buffer_sizes, frame_of, read_pipeline
 from metol.keep import find_kept
 from metol.lower import LoweringOptions, Schedule, rewritten_directives, target_directives
-from metol.measure import Acceptance, BufferSizes
+from metol.measure import Acceptance
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names
 from metol.search import BeamSearch, Budget, Form, Rewriting, SearchResult, search_forms
@@ -79,7 +79,7 @@ class Planner:
         self.target = str(parsed.to_string())
         self.kept = find_kept(self.pipeline, keep)
         self.machine = choose_machine(parsed, machine, threads=threads)
-        self.read = _read(self.pipeline, estimates, self.target)
+        self.read = read_pipeline(self.pipeline, estimates, self.target)
         self.frame = frame_of(self.pipeline, self.read, self.target, self.kept)
         self._forms: dict[tuple[Any, ...], Form | None] = {}
 
@@ -96,7 +96,7 @@ class Planner:
 
     def acceptance(self) -> Acceptance:
         """Return a judge of schedules of this pipeline, whose child starts at once; close it."""
-        return Acceptance(self.pipeline, _buffer_sizes(self.read), target=self.target)
+        return Acceptance(self.pipeline, buffer_sizes(self.read), target=self.target)
 
     def search(self, is_cancelled: Callable[[], bool] = lambda: False) -> Found:
         """Search as the options say, in all forms of the pipeline."""
@@ -204,26 +204,3 @@ class Planner:
 
 def _rfactor_key(rfactor: Rfactor) -> tuple[Any, ...]:
     return rfactor.func, rfactor.update, tuple(map(tuple, rfactor.splits)), tuple(map(tuple, rfactor.preserved))
-
-
-def _read(pipeline: hl.Pipeline, estimates: EstimateMap | None, target: str) -> PipelineDag | ExtractionError:
-    """Read the pipeline; what the search cannot describe, Halide may compile all the same."""
-    try:
-        return extract(pipeline, estimates, target=target)
-    except ExtractionError as error:
-        return error
-
-
-def _buffer_sizes(dag: PipelineDag | ExtractionError) -> BufferSizes:
-    """What the schedules are made for; nothing where it could not be read."""
-    if isinstance(dag, ExtractionError):
-        return BufferSizes((), {}, {})
-
-    def region(func: _core.Func) -> tuple[tuple[int, int], ...]:
-        return tuple((side.min, side.extent) for side in func.estimate)
-
-    return BufferSizes(
-        outputs=tuple(region(dag.funcs[output]) for output in dag.outputs),
-        inputs={func.name.split("$")[0]: region(func) for func in dag.funcs if func.is_input},
-        scalars={p.name: p.estimate for p in dag.parameters if p.estimate is not None},
-    )

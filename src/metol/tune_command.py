@@ -17,7 +17,6 @@ from metol.bench_command import SOURCE_HELP, Seed
 from metol.console import say, wide_console
 from metol.destinations import require_writable
 from metol.errors import TuningError
-from metol.estimates_file import read_estimates
 
 if TYPE_CHECKING:
     from metol.measure import PipelineSource
@@ -61,6 +60,7 @@ def tune(
 ) -> None:
     """Find the fastest schedule by measuring."""
     from metol.options import SearchOptions
+    from metol.pipeline import read_estimates
     from metol.tune import TuningFailure
 
     outputs = [path for path in (json, python, cpp) if path is not None]

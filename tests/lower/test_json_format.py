@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,24 @@ from hypothesis import strategies as st
 from lower_cases import BLUR, CASES, GUARD, STAGED, Case, is_same, on, realize
 
 from metol.errors import ScheduleFormatError
-from metol.lower import Call, Directive, Estimate, FuncRef, Kept, RVar, Schedule, Site, Tail, Var, load
+from metol.lower import (
+    Call,
+    Directive,
+    Estimate,
+    FuncRef,
+    Kept,
+    Measured,
+    RVar,
+    Schedule,
+    Site,
+    Tail,
+    Var,
+    load,
+    schedule_identity,
+)
 
 FIXTURES = Path(__file__).parent / "fixtures"
+MEASURED = Measured(1.5, (1.25, 1.75), 2, "0123456789abcdef", "Some CPU", False, "2026-01-02T03:04:05Z")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -44,12 +60,25 @@ def random_schedules(draw: st.DrawFn) -> Schedule:
     bounds = tuple(draw(st.lists(st.tuples(st.integers(), st.integers()), max_size=3)))
     value = draw(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False))
     texts = [draw(st.text()) for _ in range(4)]
-    return Schedule((func,), tuple(directives), texts[0], (Estimate(draw(st.text()), bounds, value),), *texts[1:])
+    estimates = (Estimate(draw(st.text()), bounds, value),)
+    return Schedule(
+        (func,), tuple(directives), texts[0], estimates, *texts[1:], measured=draw(st.none() | measured_times())
+    )
+
+
+@st.composite
+def measured_times(draw: st.DrawFn) -> Measured:
+    low, median, high = sorted(draw(st.tuples(*[st.floats(1e-6, 1e9)] * 3)))
+    interval = draw(st.sampled_from([None, (low, high)]))
+    texts = [draw(st.text()) for _ in range(3)]
+    return Measured(median, interval, draw(st.integers(1, 999)), texts[0], texts[1], draw(st.booleans()), texts[2])
 
 
 @given(random_schedules())
 def test_json_keeps_any_schedule(schedule: Schedule) -> None:
-    assert Schedule.from_json(schedule.to_json()) == schedule
+    read = Schedule.from_json(schedule.to_json())
+    assert read == schedule
+    assert read.measured == schedule.measured
 
 
 def test_json_has_one_line_a_directive() -> None:
@@ -83,6 +112,48 @@ def test_file_of_version_2_still_loads() -> None:
 
 def test_file_of_version_3_still_loads() -> None:
     assert load(FIXTURES / "staged_version_3.json") == STAGED.schedule()
+
+
+def test_file_of_version_4_still_loads() -> None:
+    schedule = load(FIXTURES / "blur_version_4.json")
+    assert schedule == BLUR.schedule()
+    assert schedule.measured == MEASURED
+
+
+def test_schedules_are_equal_however_fast_they_were() -> None:
+    fast, slow = (dataclasses.replace(BLUR.schedule(), measured=m) for m in (MEASURED, None))
+    assert fast == slow
+    assert hash(fast) == hash(slow)
+
+
+@pytest.mark.parametrize(
+    ("file", "case"), [("blur_version_1", BLUR), ("staged_version_3", STAGED), ("blur_version_4", BLUR)]
+)
+def test_identity_is_the_same_in_every_version(file: str, case: Case) -> None:
+    text = (FIXTURES / f"{file}.json").read_text(encoding="utf-8")
+    assert schedule_identity(text) == schedule_identity(case.schedule().to_json())
+
+
+def test_identity_tells_schedules_apart() -> None:
+    changed = [keeping(), dataclasses.replace(BLUR.schedule(), target="arm-64-linux"), STAGED.schedule()]
+    texts = {schedule_identity(schedule.to_json()) for schedule in (BLUR.schedule(), *changed)}
+    assert len(texts) == 4
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"run_ms": 0.0},
+        {"run_ms": math.nan},
+        {"run_ms": math.inf},
+        {"interval_ms": (2.0, 1.0)},
+        {"interval_ms": (-1.0, 1.0)},
+        {"threads": 0},
+    ],
+)
+def test_time_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ScheduleFormatError, match=r"No schedule takes .* leave it out"):
+        dataclasses.replace(MEASURED, **wrong)
 
 
 def test_kept_func_cannot_be_scheduled() -> None:
@@ -124,9 +195,9 @@ def test_from_json_refuses_another_format(text: str) -> None:
         Schedule.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 4, "1", None])
+@pytest.mark.parametrize("version", [0, 5, "1", None])
 def test_from_json_refuses_another_version(version: object) -> None:
-    with pytest.raises(ScheduleFormatError, match=r"reads version 3\. Upgrade Metol"):
+    with pytest.raises(ScheduleFormatError, match=r"reads version 4\. Upgrade Metol"):
         Schedule.from_json(json.dumps({"format": "metol-schedule", "version": version}))
 
 
@@ -139,6 +210,15 @@ def test_from_json_refuses_another_version(version: object) -> None:
         ("target", 3),
         ("estimates", [{"name": "f", "bounds": [[0]], "value": None}]),
         ("estimates", [{"name": "f", "bounds": [], "value": "many"}]),
+        ("measured", 1.5),
+        ("measured", {}),
+        ("measured", {**dataclasses.asdict(MEASURED), "run_ms": "fast"}),
+        ("measured", {**dataclasses.asdict(MEASURED), "run_ms": True}),
+        ("measured", {**dataclasses.asdict(MEASURED), "run_ms": 10**400}),
+        ("measured", {**dataclasses.asdict(MEASURED), "interval_ms": [1.0]}),
+        ("measured", {**dataclasses.asdict(MEASURED), "threads": 1.5}),
+        ("measured", {**dataclasses.asdict(MEASURED), "machine": None}),
+        ("measured", {**dataclasses.asdict(MEASURED), "is_cold": 0}),
         ("directives", {}),
         ("directives", [[]]),
         ("directives", [[[2], "compute_root"]]),

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metol.errors import RecordError
-from metol.lower import Schedule
-from metol.measure import Status
+from metol.lower import Measured, Schedule
+from metol.measure import Measurement, Status
 from metol.tune import Record, RecordKey, Records, SearchTerms, best_of
 from metol.tune.record import canonical
 
@@ -130,6 +130,55 @@ def test_a_schedule_that_was_ever_wrong_is_out() -> None:
     best = best_of([measured(1.0, "a"), wrong, measured(2.0, "b")])
     assert best is not None
     assert best.to_schedule().target == "b"
+
+
+def of_version_3(record: Record) -> Record:
+    """The record as the Metol before this one wrote it."""
+    content = json.loads(record.schedule)
+    del content["measured"]
+    return replace(record, schedule=json.dumps({**content, "version": 3}))
+
+
+def test_a_schedule_that_an_earlier_metol_found_wrong_is_out() -> None:
+    wrong = measured(None, "a", status=Status.WRONG_RESULT, is_verified=False)
+    best = best_of([measured(1.0, "a"), of_version_3(wrong), measured(2.0, "b")])
+    assert best is not None
+    assert best.to_schedule().target == "b"
+
+
+def test_schedules_of_a_later_metol_are_told_apart() -> None:
+    one, other = (replace(measured(1.0), schedule=f'{{"version": 99, "name": "{name}"}}') for name in "ab")
+    assert one.schedule_digest == replace(one, run_ms=2.0).schedule_digest != other.schedule_digest
+
+
+def test_both_texts_of_a_schedule_are_kept(database: Records) -> None:
+    record = measured(1.0)
+    old = of_version_3(record)
+    assert old.schedule_digest == record.schedule_digest
+    assert database.add(old, record) == 2
+    assert database.all() == (old, record)
+
+
+def test_the_schedule_tells_the_time_of_its_record() -> None:
+    made_at = "2026-01-02T03:04:05Z"
+    record = measured(1.5, interval_ms=(1.4, 1.6), machine={"cpu": "Some CPU"}, made_at=made_at)
+    assert record.to_schedule().measured == Measured(1.5, (1.4, 1.6), 2, KEY.machine, "Some CPU", False, made_at)
+    cold = replace(record, key=replace(KEY, terms=SearchTerms(4, is_cold=True).to_text()))
+    assert cold.measured is not None
+    assert (cold.measured.threads, cold.measured.is_cold) == (4, True)
+
+
+@pytest.mark.parametrize("useless", [{"is_verified": False}, {"run_ms": None}, {"status": Status.TIMEOUT}])
+def test_the_schedule_tells_no_time_that_is_of_no_use(useless: dict) -> None:
+    assert replace(measured(1.5), **useless).to_schedule().measured is None
+
+
+def test_a_record_does_not_hold_the_time_of_another() -> None:
+    schedule = replace(Schedule.from_json(schedule_text("a")), measured=measured(9.0).measured)
+    row = Measurement("app", "metol", run_ms=1.5, verified=True)
+    record = Record.of_measurement(KEY, row, schedule, "beam")
+    assert record.schedule == schedule_text("a")
+    assert record.to_schedule().measured == measured(1.5).measured
 
 
 def test_seeds_promise_no_more_than_the_key() -> None:

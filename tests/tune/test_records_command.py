@@ -92,6 +92,10 @@ def test_the_best_schedule_is_used_in_place_of_a_search(folder: Path) -> None:
     assert used.returncode == 0, used.stderr
     assert "measured at 1.5 ms" in used.stderr
     assert (folder / "used.json").read_text() == (folder / "best.json").read_text()
+    written = library.load(folder / "used.json").measured
+    assert written is not None
+    assert (written.run_ms, written.interval_ms, written.threads) == (1.5, (1.4, 1.6), 2)
+    assert written.machine == fingerprint(machine_identity())
     library.load(folder / "used.json").apply(PipelineSource.parse(str(folder / SOURCE)).build())
 
 

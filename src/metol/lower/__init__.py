@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
     from metol.lower.func_ref import FuncRef, describe_funcs
     from metol.lower.gpu import gpu_directives
+    from metol.lower.json_format import schedule_identity
     from metol.lower.lowering_options import LoweringOptions
     from metol.lower.rewrites import rewritten_directives
     from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
     from metol.lower.schedule import Schedule, load
-    from metol.lower.schedule_data import Estimate, Kept
+    from metol.lower.schedule_data import Estimate, Kept, Measured
     from metol.lower.target import target_directives
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Kept",
     "Loop",
     "LoweringOptions",
+    "Measured",
     "RVar",
     "RefusedDirectiveError",
     "Schedule",
@@ -43,6 +45,7 @@ __all__ = [
     "rewritten_directives",
     "root_directives",
     "safe_directives",
+    "schedule_identity",
     "target_directives",
 ]
 
@@ -55,6 +58,7 @@ _HOMES = {
     "Kept": "metol.lower.schedule_data",
     "Loop": "metol.lower.directive",
     "LoweringOptions": "metol.lower.lowering_options",
+    "Measured": "metol.lower.schedule_data",
     "RVar": "metol.lower.directive",
     "RefusedDirectiveError": "metol.errors",
     "Schedule": "metol.lower.schedule",
@@ -69,6 +73,7 @@ _HOMES = {
     "rewritten_directives": "metol.lower.rewrites",
     "root_directives": "metol.lower.safe_schedule",
     "safe_directives": "metol.lower.safe_schedule",
+    "schedule_identity": "metol.lower.json_format",
     "target_directives": "metol.lower.target",
 }
 

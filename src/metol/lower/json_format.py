@@ -6,21 +6,23 @@ a file of another format or of a later version is refused with what to do.
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from metol.errors import ScheduleFormatError
 from metol.lower.directive import Argument, Call, Directive, RVar, Site, Tail, Var
 from metol.lower.func_ref import FuncRef
-from metol.lower.schedule_data import Estimate, Kept, ScheduleData
+from metol.lower.schedule_data import Estimate, Kept, Measured, ScheduleData
 
-__all__ = ["FORMAT", "VERSION", "read_schedule", "write_schedule"]
+__all__ = ["FORMAT", "VERSION", "read_schedule", "schedule_identity", "write_schedule"]
 
 FORMAT = "metol-schedule"
-VERSION = 3
-"""Version 2 adds `kept`, the Funcs that keep a schedule written by hand; version 3 the call `in`."""
+VERSION = 4
+"""Version 2 adds `kept`, the Funcs that keep a schedule written by hand; version 3 the call `in`; version 4 `measured`,
+how fast it was."""
 
 # What a version lacks has a default.
-_READ_VERSIONS = (1, 2, VERSION)
+_READ_VERSIONS = (1, 2, 3, VERSION)
 
 S = TypeVar("S", bound=ScheduleData)
 
@@ -34,6 +36,7 @@ def write_schedule(schedule: ScheduleData) -> str:
         "halide_version": schedule.halide_version,
         "target": schedule.target,
         "algorithm_hash": schedule.algorithm_hash,
+        "measured": None if schedule.measured is None else asdict(schedule.measured),
     }
     lists: dict[str, list[Any]] = {
         "estimates": [_write_estimate(estimate) for estimate in schedule.estimates],
@@ -91,6 +94,28 @@ def read_schedule(text: str, kind: type[S]) -> S:
     Raises:
         ScheduleFormatError: the text is not JSON, not a schedule, of an unknown version, or a wrong schedule.
     """
+    document = _load_document(text)
+    try:
+        return _read_document(document, kind)
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as wrong:
+        raise ScheduleFormatError(
+            f"This schedule file is damaged: {type(wrong).__name__}: {wrong}. Restore it, or schedule the "
+            "pipeline anew."
+        ) from wrong
+
+
+def schedule_identity(text: str) -> str:
+    """Return a text that is the same for two files with equal schedules, whatever the versions of the files.
+
+    Raises:
+        ScheduleFormatError: the text is not JSON, not a schedule, or of an unknown version.
+    """
+    # An earlier version says the same with what it lacks left out.
+    document = {"kept": [], **_load_document(text), "version": None, "measured": None}
+    return json.dumps(document, sort_keys=True)
+
+
+def _load_document(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except ValueError as wrong:
@@ -107,13 +132,7 @@ def read_schedule(text: str, kind: type[S]) -> S:
             f"This schedule file is of version {version!r}; this Metol reads version {VERSION}. Upgrade Metol, or "
             "schedule the pipeline anew with this one."
         )
-    try:
-        return _read_document(document, kind)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as wrong:
-        raise ScheduleFormatError(
-            f"This schedule file is damaged: {type(wrong).__name__}: {wrong}. Restore it, or schedule the "
-            "pipeline anew."
-        ) from wrong
+    return document
 
 
 def _read_document(document: dict[str, Any], kind: type[S]) -> S:
@@ -126,7 +145,30 @@ def _read_document(document: dict[str, Any], kind: type[S]) -> S:
         halide_version=_text(document["halide_version"]),
         metol_version=_text(document["metol_version"]),
         kept=tuple(_read_kept(item) for item in _list(document.get("kept", []))),
+        measured=_read_measured(document.get("measured")),
     )
+
+
+def _read_measured(item: dict[str, Any] | None) -> Measured | None:
+    if item is None:
+        return None
+    interval = item["interval_ms"]
+    if not isinstance(item["is_cold"], bool):
+        raise TypeError(f"{item['is_cold']!r} is neither true nor false")
+    return Measured(
+        run_ms=_number(item["run_ms"]),
+        interval_ms=None if interval is None else _read_interval(interval),
+        threads=_integer(item["threads"]),
+        machine=_text(item["machine"]),
+        cpu=_text(item["cpu"]),
+        is_cold=item["is_cold"],
+        made_at=_text(item["made_at"]),
+    )
+
+
+def _read_interval(item: Any) -> tuple[float, float]:
+    low, high = _list(item)
+    return _number(low), _number(high)
 
 
 def _read_kept(item: dict[str, Any]) -> Kept:
@@ -190,6 +232,12 @@ def _text(item: Any) -> str:
     if not isinstance(item, str):
         raise TypeError(f"{item!r} is not a text")
     return item
+
+
+def _number(item: Any) -> float:
+    if not isinstance(item, int | float) or isinstance(item, bool):
+        raise TypeError(f"{item!r} is not a number")
+    return float(item)
 
 
 def _integer(item: Any) -> int:

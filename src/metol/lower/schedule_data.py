@@ -4,14 +4,15 @@ Enters: what extraction and lowering know. Leaves: an immutable value that every
 reads. That the directives make sense together is checked here, once, when it is made.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 from metol.errors import ScheduleFormatError
 from metol.lower.check import check_directives
 from metol.lower.directive import Call, Directive
 from metol.lower.func_ref import FuncRef
 
-__all__ = ["Estimate", "Kept", "ScheduleData"]
+__all__ = ["Estimate", "Kept", "Measured", "ScheduleData"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,39 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """How fast a schedule was when somebody measured it."""
+
+    run_ms: float
+    """Median milliseconds of a run."""
+    interval_ms: tuple[float, float] | None
+    """Confidence interval of that median; None where it is not known."""
+    threads: int
+    """Threads that it ran with."""
+    machine: str
+    """Fingerprint of the machine: 16 hexadecimal digits."""
+    cpu: str
+    """The processor, for people."""
+    is_cold: bool
+    """Whether caches were emptied before each run."""
+    made_at: str
+    """When, as ISO 8601 in UTC."""
+
+    def __post_init__(self) -> None:
+        low, high = self.range_ms
+        if not (0 < self.run_ms < math.inf and 0 <= low <= high < math.inf and self.threads > 0):
+            raise ScheduleFormatError(
+                f"No schedule takes {self.run_ms:g} ms ({low:g} to {high:g}) with {self.threads} threads. "
+                "Correct `measured`, or leave it out."
+            )
+
+    @property
+    def range_ms(self) -> tuple[float, float]:
+        """The interval; where it is not known, the median alone."""
+        return self.interval_ms or (self.run_ms, self.run_ms)
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleData:
     """A list of directives, and the pipeline, machine and sizes that they are for."""
 
@@ -56,6 +90,8 @@ class ScheduleData:
     """The Metol that made the schedule."""
     kept: tuple[Kept, ...] = ()
     """The Funcs that must carry their hand-written schedule before the directives are applied."""
+    measured: Measured | None = field(default=None, compare=False)
+    """How fast it was; two schedules that make the same calls are equal however fast they were."""
 
     @property
     def has_fixed_sizes(self) -> bool:

@@ -18,7 +18,7 @@ from metol.pipeline.dag import (
     placements,
     strip_schedules,
 )
-from metol.pipeline.estimates import EstimateMap
+from metol.pipeline.estimates import EstimateMap, read_estimates
 
 __all__ = [
     "EstimateMap",
@@ -33,5 +33,6 @@ __all__ = [
     "func_names",
     "op_classes",
     "placements",
+    "read_estimates",
     "strip_schedules",
 ]

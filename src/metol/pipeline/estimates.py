@@ -4,18 +4,38 @@ They take precedence over those in the pipeline, and are all there is for a pipe
 loses the estimates of its inputs.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from numbers import Real
+from pathlib import Path
 from typing import TypeAlias
 
-from metol.errors import MissingEstimateError
+from metol.errors import MetolError, MissingEstimateError
 
-__all__ = ["EstimateMap", "split_estimates"]
+__all__ = ["EstimateMap", "read_estimates", "split_estimates"]
 
 Regions: TypeAlias = dict[str, list[tuple[int, int]]]
 
 EstimateMap: TypeAlias = Mapping[str, float | Sequence[tuple[int, int]]]
 """Name of an output Func, an input or a parameter, without `$n` -> a (min, extent) a dimension, or a number."""
+
+
+def read_estimates(path: Path) -> EstimateMap:
+    """Read a JSON object of names, each with a number or with a [min, extent] a dimension.
+
+    Raises:
+        MetolError: the file cannot be read, or holds something else; the entries are looked at when they are used.
+    """
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise MetolError(f"The estimates in `{path}` cannot be read: {error}.") from error
+    if not isinstance(content, dict):
+        raise MetolError(
+            f"The estimates in `{path}` must be an object of names, such as "
+            '{"input": [[0, 1920], [0, 1080]], "radius": 3}.'
+        )
+    return content
 
 
 def split_estimates(estimates: EstimateMap | None) -> tuple[Regions, dict[str, float]]:

@@ -6,6 +6,7 @@ In: a pipeline and a budget. Out: records of all that was measured, and the best
 from metol.tune.budget import TuningBudget
 from metol.tune.database import Records, best_of
 from metol.tune.final_race import FinalRace
+from metol.tune.lock_file import LockReport, check_lock_file
 from metol.tune.lookup import key_of
 from metol.tune.machine_identity import fingerprint, machine_identity
 from metol.tune.problem import Problem
@@ -20,6 +21,7 @@ from metol.tune.tuning_run import TuningSettings
 __all__ = [
     "MODES",
     "FinalRace",
+    "LockReport",
     "Problem",
     "Progress",
     "Record",
@@ -35,6 +37,7 @@ __all__ = [
     "TuningSettings",
     "autotune",
     "best_of",
+    "check_lock_file",
     "fingerprint",
     "is_database",
     "key_of",

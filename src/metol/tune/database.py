@@ -17,7 +17,7 @@ from sqlalchemy.dialects import sqlite
 
 from metol.errors import RecordError
 from metol.measure import Status
-from metol.tune.record import Record, RecordKey, SearchTerms, canonical
+from metol.tune.record import Record, RecordKey, SearchTerms, canonical, digest
 from metol.tune.tables import machines, open_engine, problems, reading, records, schedules
 
 __all__ = ["Records", "best_of"]
@@ -182,7 +182,8 @@ def _insert(connection: sa.Connection, record: Record) -> int:
     machine = _id_of(connection, machines, {"fingerprint": key.machine, "description": canonical(dict(record.machine))})
     schedule = None
     if record.schedule:
-        schedule = _id_of(connection, schedules, {"digest": record.schedule_digest}, {"json": record.schedule})
+        # By its very text: what two versions of Metol write has one `schedule_digest`, and both are to be kept.
+        schedule = _id_of(connection, schedules, {"digest": digest(record.schedule)}, {"json": record.schedule})
     connection.execute(
         records.insert().values(
             uid=uid,

@@ -4,18 +4,19 @@ In: a schedule and what became of it. Out: an immutable `Record`, whose key says
 `uid` is a hash of all that it holds, so that records that meet twice are one.
 """
 
+import functools
 import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from metol.errors import RecordError
-from metol.lower import Schedule
+from metol.errors import RecordError, ScheduleFormatError
+from metol.lower import Measured, Schedule, schedule_identity
 from metol.measure import Measurement, Status
 
-__all__ = ["Record", "RecordKey", "SearchTerms", "canonical"]
+__all__ = ["Record", "RecordKey", "SearchTerms", "canonical", "digest"]
 
 _FORMAT = "metol record"
 _VERSION = 2
@@ -28,6 +29,11 @@ _UID_DIGITS = 20
 def canonical(value: Any) -> str:
     """Return JSON that is the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def digest(text: str) -> str:
+    """Return 20 hexadecimal digits that are the same for equal texts."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_UID_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,8 @@ class Record:
     detail: str = ""
     """Why it failed, or what was compared with the reference."""
     schedule: str = ""
-    """The schedule as `Schedule.to_json` writes it; empty where there was none to measure."""
+    """The schedule as `Schedule.to_json` writes it, without the time of another measurement; empty where there was none
+    to measure."""
     run_ms: float | None = None
     """Median milliseconds of a run."""
     interval_ms: tuple[float, float] | None = None
@@ -172,7 +179,7 @@ class Record:
             origin=origin,
             status=row.status,
             detail=row.detail,
-            schedule="" if schedule is None else schedule.to_json(),
+            schedule="" if schedule is None else replace(schedule, measured=None).to_json(),
             run_ms=row.run_ms,
             interval_ms=row.interval_ms,
             samples_ms=row.run_ms_samples,
@@ -184,7 +191,7 @@ class Record:
     @property
     def uid(self) -> str:
         """A hash of everything in the record."""
-        return hashlib.sha256(canonical(self._content()).encode()).hexdigest()[:_UID_DIGITS]
+        return digest(canonical(self._content()))
 
     @property
     def is_usable(self) -> bool:
@@ -193,14 +200,30 @@ class Record:
 
     @property
     def schedule_digest(self) -> str:
-        """A hash of the schedule; empty where there is none."""
-        return hashlib.sha256(self.schedule.encode()).hexdigest()[:_UID_DIGITS] if self.schedule else ""
+        """A hash that is the same for equal schedules, whichever Metol wrote them; empty where there is none."""
+        return _schedule_digest(self.schedule) if self.schedule else ""
+
+    @property
+    def measured(self) -> Measured | None:
+        """Its time as schedule files tell it; None where it is of no use."""
+        if not self.run_ms or not self.is_usable:
+            return None
+        terms = SearchTerms.from_text(self.key.terms)
+        return Measured(
+            run_ms=self.run_ms,
+            interval_ms=self.interval_ms,
+            threads=terms.threads,
+            machine=self.key.machine,
+            cpu=str(self.machine.get("cpu", "")),
+            is_cold=terms.is_cold,
+            made_at=self.made_at,
+        )
 
     def to_schedule(self) -> Schedule:
-        """Return the schedule; raises RecordError where there is none."""
+        """Return the schedule, with the time of this record; raises RecordError where there is none."""
         if not self.schedule:
             raise RecordError(f"Record {self.uid} has no schedule: {self.status.value}: {self.detail}")
-        return Schedule.from_json(self.schedule)
+        return replace(Schedule.from_json(self.schedule), measured=self.measured)
 
     def to_line(self) -> str:
         """Return the record as one line of JSON that loses nothing."""
@@ -262,6 +285,15 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     ),
 }
 """What the fields of a record are in JSON."""
+
+
+# Records of one schedule are many, and whoever looks for the best asks each of them.
+@functools.lru_cache(maxsize=1024)
+def _schedule_digest(schedule: str) -> str:
+    try:
+        return digest(schedule_identity(schedule))
+    except ScheduleFormatError:  # of a later Metol: equal to itself
+        return digest(schedule)
 
 
 def _finite(value: float | None) -> float | None:

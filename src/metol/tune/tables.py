@@ -44,7 +44,7 @@ schedules = sa.Table(
     sa.Column("digest", sa.String, nullable=False, unique=True),
     sa.Column("json", sa.Text, nullable=False),
 )
-"""A schedule, however often it was measured."""
+"""The text of a schedule, however often it was measured, under the hash of that text."""
 
 records = sa.Table(
     "record",
