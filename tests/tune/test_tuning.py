@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import planted_failures
@@ -13,6 +14,7 @@ from metol import SearchOptions, _core
 from metol.errors import GivenInputError, RecordError, TuningError
 from metol.measure import PipelineSource, SourceKind, Status, verify_schedule
 from metol.tune import (
+    FinalRace,
     Problem,
     Record,
     Records,
@@ -23,11 +25,14 @@ from metol.tune import (
     TuningResult,
     TuningSettings,
     autotune,
+    mode_budget,
+    settings_of_mode,
     tune_all,
 )
 
 QUICK = SearchOptions(beam_width=4, passes=1, discrepancies=False)
-NO_PEERS = TuningSettings(TunerOptions(peers=(), batch=6))
+BRIEF_FINAL = FinalRace(finalists=2, processes=1)
+NO_PEERS = TuningSettings(TunerOptions(peers=(), batch=6), BRIEF_FINAL)
 
 
 @pytest.fixture
@@ -52,7 +57,7 @@ def test_planted_failures_are_recorded_and_the_best_is_right(
     folder = tmp_path / "planted"
     folder.mkdir()
     monkeypatch.setenv("METOL_PLANTED", str(folder))
-    settings = TuningSettings(TunerOptions(peers=(), batch=6), timeout_seconds=15, memory_bytes=8 * 2**30)
+    settings = replace(NO_PEERS, timeout_seconds=15, memory_bytes=8 * 2**30)
     result = tune(source, 12, tmp_path / "tuning.db", settings=settings)
     expected = {
         COMPILER_ERROR: (Status.COMPILE_FAILED, "planted: no such instruction"),
@@ -108,8 +113,6 @@ def test_resumed_tuning_measures_nothing_twice_but_the_best(source: PipelineSour
 
 @pytest.mark.slow
 def test_schedule_of_another_machine_is_a_seed_and_no_measurement(source: PipelineSource, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     best = tune(source, 2).best
     elsewhere = replace(best, key=replace(best.key, machine="f" * 16), run_ms=1e-6)
     file = tmp_path / "tuning.db"
@@ -138,13 +141,12 @@ def test_mode_of_one_search_measures_its_result_alone(mode: str, source: Pipelin
     assert [record.origin for record in result.history] == ["search"]
 
 
-@pytest.mark.slow
-def test_samples_are_measured_in_the_mode_of_samples(source: PipelineSource) -> None:
-    result = autotune(source, mode="sample-32", options=QUICK, threads=1)
-    origins = {record.origin for record in result.history}
-    assert "sample" in origins
-    assert "neighbour" not in origins or len(trials_of(result)) <= 32
-    assert len(trials_of(result)) <= 32
+def test_mode_of_samples_has_so_many_trials_and_nothing_else() -> None:
+    _, settings = settings_of_mode("sample-32", QUICK, TuningSettings())
+    assert mode_budget("sample-32", None) == TuningBudget(trials=32)
+    assert mode_budget("sample-32", "1min") == TuningBudget(60, 32)
+    assert settings.tuner.sample_share == 1
+    assert settings.tuner.peers == ()
 
 
 @pytest.mark.slow
@@ -233,7 +235,7 @@ class CountingRetrainer:
 def test_retrainer_is_asked_between_batches(source: PipelineSource) -> None:
     retrainer = CountingRetrainer()
     tuner = TunerOptions(peers=(), batch=3, retrainer=retrainer)
-    tune(source, 9, settings=TuningSettings(tuner))
+    tune(source, 13, settings=TuningSettings(tuner, BRIEF_FINAL))
     assert len(retrainer.measured) >= 2
     assert retrainer.measured == sorted(set(retrainer.measured))
 

@@ -68,19 +68,19 @@ class Problem:
             MetolError: the pipeline cannot be built, read or saved.
             RecordError: its measurements cannot be filed.
         """
-        self._folder = tempfile.TemporaryDirectory(prefix="metol-")
         self.is_cold = is_cold
         self.options = options or SearchOptions()
         named = PipelineSource.parse(pipeline) if isinstance(pipeline, str) else pipeline
         live = named.build() if isinstance(named, PipelineSource) else named
         self.planner = Planner(live, self.options, target=target, estimates=estimates, machine=machine, threads=threads)
-        self.source, self.label = self._source(named, estimates)
         self.inputs = _given(inputs, self.planner.pipeline)
         self.identity: Mapping[str, Any] = machine_identity()
         terms = SearchTerms(self.threads, self.options.fixed_sizes, self.options.may_alias, is_cold)
         self.key = RecordKey.of(self.planner.frame, fingerprint(dict(self.identity)), terms)
         self._judges: queue.SimpleQueue[Acceptance] = queue.SimpleQueue()
         self._owned: list[Acceptance] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.source, self.label = self._source(named, estimates)
 
     @property
     def threads(self) -> int:
@@ -108,7 +108,8 @@ class Problem:
         for judge in self._owned:
             judge.close()
         self._owned.clear()
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def __enter__(self) -> "Problem":
         return self
@@ -131,8 +132,14 @@ class Problem:
         """Where children get the pipeline from, and what people call it."""
         if isinstance(named, PipelineSource) and not estimates:
             return named, str(named)
-        file = Path(self._folder.name) / "pipeline.hlpipe"
-        save_pipeline(self.planner.pipeline, file, estimates)
+        folder = tempfile.TemporaryDirectory(prefix="metol-")
+        file = Path(folder.name) / "pipeline.hlpipe"
+        try:
+            save_pipeline(self.planner.pipeline, file, estimates)
+        except BaseException:
+            folder.cleanup()
+            raise
+        self._folder = folder
         outputs = ", ".join(func.name().split("$")[0] for func in self.planner.pipeline.outputs())
         label = str(named) if isinstance(named, PipelineSource) else outputs
         return PipelineSource(SourceKind.SERIALIZED, str(file)), label

@@ -1,0 +1,156 @@
+"""`metol tune`, as a person types it, interrupts it and kills it."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import planted_failures
+import pytest
+from command_line import PIPELINES, metol
+
+import metol as library
+from metol.measure import PipelineSource
+from metol.tune import Records
+from metol.tune_command import _expand
+
+SOURCE = "planted_failures.py:brighten"
+# A search that takes no time: the tests are about what comes after it.
+QUICK = ("--threads", "1", "--no-peers")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pipelines.py").write_text(PIPELINES)
+    shutil.copy(planted_failures.__file__, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--budget", "soon"), "`soon` is no budget; write 10min, 90s, 1h30min or 200 trials"),
+        (("--budget", "0 trials"), "at least 1 trial"),
+        (("--mode", "best"), "no mode `best`"),
+        (("--retrain",), "trained weights"),
+        (("--records", "a.db", "--resume", "b.db"), "name the same thing"),
+        (("--resume", "a.db"), "There are no records in `a.db`"),
+        (("--records", "pipelines.py"), "is no database"),
+        (("--input", "picture=7"), "no input `picture`"),
+        (("--records", "nowhere/a.db"), "There is no folder `nowhere`"),
+        (("pipelines.py:ramp", "--json", "best.json"), "write one schedule"),
+    ],
+)
+def test_mistake_is_told_in_one_line_with_exit_code_2(words: tuple[str, ...], message: str, folder: Path) -> None:
+    done = metol("tune", "pipelines.py:ramp", *QUICK, *words, cwd=folder)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+    assert "Traceback" not in done.stderr
+
+
+def test_files_of_the_suite_stand_for_its_apps(tmp_path: Path) -> None:
+    apps = tmp_path / "apps"
+    apps.mkdir()
+    for name in ("__init__.py", "harris.py", "images.py", "py.typed"):
+        (apps / name).touch()
+    texts = sorted(str(path) for path in apps.iterdir())
+    assert _expand([*texts, "app:blur"]) == [PipelineSource.parse("app:harris"), PipelineSource.parse("app:blur")]
+
+
+@pytest.mark.slow
+def test_tuning_shows_how_it_goes_and_writes_the_best(folder: Path) -> None:
+    words = ("tune", SOURCE, *QUICK, "--budget", "3 trials", "--records", "tuning.db", "-o", "best.json")
+    done = metol(*words, "--python", "best.py", "--cpp", "best.h", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "3 trials" in done.stderr
+    assert "0 trials left" in done.stderr
+    assert "final race" in done.stderr
+    assert "x safe" in done.stdout
+    assert library.load(folder / "best.json").directives
+    assert "def apply_schedule(" in (folder / "best.py").read_text()
+    assert (folder / "best.h").read_text()
+    used = metol("schedule", SOURCE, "--records", "tuning.db", "--threads", "1", cwd=folder)
+    assert used.returncode == 0, used.stderr
+    assert "measured at" in used.stderr
+
+
+INTERRUPTED = """
+import signal, sys
+from metol import cli
+from metol.measure.workbench import LocalWorkbench
+
+measure = LocalWorkbench.measure
+def measure_and_interrupt(self, *rest):
+    outcomes = measure(self, *rest)
+    signal.raise_signal(signal.SIGINT)
+    return outcomes
+LocalWorkbench.measure = measure_and_interrupt
+sys.argv = ["metol", *{words!r}]
+cli.main()
+"""
+
+
+@pytest.mark.slow
+def test_interrupt_settles_for_the_best_measured_so_far(folder: Path) -> None:
+    words = ("tune", SOURCE, *QUICK, "--budget", "100 trials", "--records", "tuning.db", "-o", "best.json")
+    command = [sys.executable, "-c", INTERRUPTED.format(words=words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Ctrl-C again gives up" in done.stderr
+    assert "stopped before the final race" in done.stderr
+    assert library.load(folder / "best.json").directives
+    with Records(folder / "tuning.db") as database:
+        assert database.all()
+
+
+@pytest.mark.slow
+def test_kill_loses_no_record_and_tuning_goes_on(folder: Path) -> None:
+    file = folder / "tuning.db"
+    words = [*("tune", SOURCE, *QUICK), "--budget", "100 trials", "--records", "tuning.db"]
+    seen: list[str] = []
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "metol.cli", *words],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for uids in _growing(file, process):
+            if len(uids) > len(seen):
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+                seen = uids
+                break
+        with Records(file) as database:
+            left = [record.uid for record in database.all()]
+            keys = {record.key for record in database.all()}
+        assert left[: len(seen)] == seen
+        assert len(keys) == 1
+        seen = left
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    done = metol("tune", SOURCE, *QUICK, "--budget", "2 trials", "--resume", "tuning.db", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    with Records(file) as database:
+        after = database.all()
+    assert [record.uid for record in after][: len(seen)] == seen
+    assert {record.key for record in after} == keys
+    assert len(after) > len(seen)
+
+
+def _growing(file: Path, process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
+    """Yield the ids of what is in the database, again and again, while the tuner runs."""
+    while process.poll() is None:
+        time.sleep(0.05)
+        if file.exists() and file.stat().st_size:
+            with Records(file, may_create=False) as database:
+                yield [record.uid for record in database.all()]
+    raise AssertionError("the tuner ended before it had measured anything")
