@@ -26,15 +26,20 @@ def wait_until_gone(pid: int) -> bool:
     return not is_running(pid)
 
 
-def test_child_is_pinned_and_told_its_threads(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "import os\n"
-        "def build():\n"
-        "    raise ValueError(f\"{os.environ['HL_NUM_THREADS']} {len(os.sched_getaffinity(0))}\")\n"
-    )
+def test_child_is_told_its_threads(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import os\ndef build():\n    raise ValueError(os.environ['HL_NUM_THREADS'])\n")
     with Child(threads=1) as child:
         answer = child.ask(m.Build(f"{tmp_path}/mine.py:build", "host"), 60)
-    assert answer == m.Failure("ValueError", "1 1", is_users=False)
+    assert answer == m.Failure("ValueError", "1", is_users=False)
+
+
+def test_child_compiles_on_any_core_and_runs_on_as_many_as_it_has_threads(planted, tmp_path: Path) -> None:
+    with Child(threads=1) as child:
+        for request in (m.Build(str(planted("blur")), "host"), m.ApplyScheduler("reference", 1), m.Compile()):
+            assert isinstance(child.ask(request, 120), m.Done)
+        assert os.sched_getaffinity(child.pid) == os.sched_getaffinity(0)
+        assert isinstance(child.ask(m.MakeCases(str(tmp_path), 0), 120), m.CasesMade)
+        assert len(os.sched_getaffinity(child.pid)) == 1
 
 
 def test_child_survives_an_exception(planted) -> None:

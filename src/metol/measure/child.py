@@ -45,7 +45,8 @@ _PR_SET_PDEATHSIG = 1
 class Session:
     """The state of a child between requests: one pipeline, then its code, then the case being timed."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        """Begin; code that runs is kept on as many cores as `threads` says, or on none in particular."""
         self._threads = threads
         self._source: PipelineSource | None = None
         self._pipeline: Any = None
@@ -286,10 +287,10 @@ def _confine(parent: int, threads: int, memory_bytes: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _pin(threads: int) -> None:
+def _pin(threads: int | None) -> None:
     """Keep this process on as many cores as it has threads, and those that Halide starts from now on."""
     cores = sorted(os.sched_getaffinity(0))
-    if len(cores) > threads:
+    if threads is not None and len(cores) > threads:
         os.sched_setaffinity(0, cores[:threads])
 
 

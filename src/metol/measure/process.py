@@ -60,6 +60,11 @@ class Child:
         self._buffer = b""
         self.spent_seconds = 0.0
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
     def ask(self, request: m.Request, timeout_seconds: float) -> Any:
         """Send a request and return the answer, which is a `Failure` where the child raised an exception.
 

@@ -27,6 +27,8 @@ class Proposal:
     """What the cost model says of it; NaN where it was not asked."""
     is_foreign: bool = False
     """Whether somebody else wrote its directives, so that it is right at every size only if a run shows it."""
+    printed: Schedule | None = None
+    """What somebody else wrote, before its tails were mended; None where that is not known."""
 
     @property
     def text(self) -> str:

@@ -15,6 +15,7 @@ from metol.errors import MetolError, ScheduleFormatError
 from metol.measure import PEERS
 from metol.planner import Found, Planner
 from metol.search import Form
+from metol.tune.foreign_neighbours import ForeignNeighbours
 from metol.tune.neighbours import Neighbours
 from metol.tune.peers import peer_schedules
 from metol.tune.problem import Problem
@@ -62,7 +63,7 @@ class Tuner:
         self._options = options
         self._standings = standings
         self._sampler: Sampler | None = None
-        self._around: dict[str, Neighbours] = {}
+        self._around: dict[str, Neighbours | ForeignNeighbours] = {}
         self._turn = 0
         self._model = _core.CostModel()
 
@@ -111,7 +112,7 @@ class Tuner:
             if seed.schedule is None:
                 yield None, f"{seed.origin}: {seed.failure}"
             else:
-                yield Proposal(seed.origin, seed.schedule, is_foreign=True), ""
+                yield Proposal(seed.origin, seed.schedule, is_foreign=True, printed=seed.printed), ""
 
     def next_batch(self, count: int, share: float, measured: Sequence[Record]) -> list[Proposal]:
         """Return up to `count` proposals, by what share of the budget is spent; none where nothing is left to try."""
@@ -134,7 +135,8 @@ class Tuner:
 
     def _descend(self, count: int) -> list[Proposal]:
         """Draw around the best few in turn: most around the very best."""
-        starts = [s for s in self._standings.ranked() if s.proposal.nest is not None][: self._options.starts]
+        starts = [standing for standing in self._standings.ranked() if _has_neighbours(standing.proposal)]
+        starts = starts[: self._options.starts]
         if not starts:
             return []
         self._turn += 1
@@ -146,14 +148,18 @@ class Tuner:
                 return drawn
         return []
 
-    def _neighbours(self, proposal: Proposal) -> Neighbours | None:
-        assert proposal.nest is not None
+    def _neighbours(self, proposal: Proposal) -> Neighbours | ForeignNeighbours | None:
         if proposal.text not in self._around:
             try:
-                self._around[proposal.text] = Neighbours(self.planner, proposal.nest, self._model)
+                self._around[proposal.text] = self._look_around(proposal)
             except MetolError:  # a nest of another release, whose decisions mean nothing here
                 return None
         return self._around[proposal.text]
+
+    def _look_around(self, proposal: Proposal) -> Neighbours | ForeignNeighbours:
+        if proposal.nest is not None:
+            return Neighbours(self.planner, proposal.nest, self._model)
+        return ForeignNeighbours(self.planner, proposal, self._options.seed)
 
     def _of_record(self, record: Record, origin: str) -> Proposal | None:
         """What was measured once, for this pipeline: by its decisions where they are known and still lead somewhere."""
@@ -170,6 +176,10 @@ class Tuner:
         if len(known.funcs) != len(self.planner.frame.funcs):
             return None
         return Proposal(origin, replace(self.planner.frame, directives=known.directives), is_foreign=True)
+
+
+def _has_neighbours(proposal: Proposal) -> bool:
+    return proposal.nest is not None or proposal.printed is not None
 
 
 def _of_candidates(planner: Planner, found: Found) -> Iterator[Proposal]:
