@@ -121,7 +121,7 @@ class Time:
     seconds: float
     """How long the round lasts; it takes at least one sample."""
     give_up_ms: float = 0.0
-    """A first run that takes longer is the only sample; 0 for none that would."""
+    """A first run that takes longer, and longer than the round, is the only sample; 0 for none that would."""
 
 
 @dataclass(frozen=True, slots=True)
