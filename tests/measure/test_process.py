@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,15 +27,30 @@ def wait_until_gone(pid: int) -> bool:
     return not is_running(pid)
 
 
-def test_child_is_pinned_and_told_its_threads(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "import os\n"
-        "def build():\n"
-        "    raise ValueError(f\"{os.environ['HL_NUM_THREADS']} {len(os.sched_getaffinity(0))}\")\n"
-    )
+def test_child_is_told_its_threads(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import os\ndef build():\n    raise ValueError(os.environ['HL_NUM_THREADS'])\n")
     with Child(threads=1) as child:
         answer = child.ask(m.Build(f"{tmp_path}/mine.py:build", "host"), 60)
-    assert answer == m.Failure("ValueError", "1 1", is_users=False)
+    assert answer == m.Failure("ValueError", "1", is_users=False)
+
+
+def test_child_compiles_on_all_cores_and_runs_on_as_many_as_it_has_threads(planted, tmp_path: Path) -> None:
+    cores = os.sched_getaffinity(0)
+    with Child(threads=1) as child:
+        for request in (m.Build(str(planted("blur")), "host"), m.ApplyScheduler("reference", 1), m.Compile()):
+            assert isinstance(child.ask(request, 60), m.Done)
+        assert os.sched_getaffinity(child._process.pid) == cores
+        child.ask(m.MakeCases(str(tmp_path), 0), 60)
+        assert os.sched_getaffinity(child._process.pid) == {min(cores)}
+
+
+def test_child_that_is_killed_from_another_thread_dies_for_the_one_that_asks(planted) -> None:
+    with Child(threads=1) as child, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(child.ask, m.Build(str(planted("always_hangs")), "host"), 60)
+        child.kill()
+        child.kill()  # once more does no harm
+        with pytest.raises(ChildDiedError, match="SIGKILL"):
+            asked.result(timeout=60)
 
 
 def test_child_survives_an_exception(planted) -> None:
