@@ -73,8 +73,8 @@ class Nest:
     path: tuple[tuple[int, ...], ...]
     """`Space.path`: one decision after the other."""
     rfactors: tuple[tuple[int, int, tuple[tuple[str, str, str, int], ...], tuple[tuple[str, str], ...]], ...] = ()
-    """Updates that are computed in two steps: the arguments of each `Rfactor`, with the pipeline's own RVars numbered, as
-    in ``$0``, for names that nobody chose differ from run to run."""
+    """Updates that are computed in two steps: the arguments of each `Rfactor`, with the pipeline's own RVars numbered,
+    as in ``$0``, for names that nobody chose differ from run to run."""
     stagings: tuple[tuple[int, int], ...] = ()
     """What may be copied: the arguments of each `Staging`."""
     specialize_estimate: bool = True
