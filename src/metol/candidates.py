@@ -5,7 +5,7 @@ Enter: what a search found. Leaves: a finished schedule, and why each better one
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from metol.lower import (
     safe_directives,
     target_directives,
 )
-from metol.pipeline import Rfactor, Staging
+from metol.pipeline import PipelineDag, Rfactor, Staging
 from metol.search import Form, SearchResult
 from metol.targets import Machine
 from metol.targets.cpu import CpuMachine
@@ -73,15 +73,18 @@ class Nest:
     path: tuple[tuple[int, ...], ...]
     """`Space.path`: one decision after the other."""
     rfactors: tuple[tuple[int, int, tuple[tuple[str, str, str, int], ...], tuple[tuple[str, str], ...]], ...] = ()
-    """Updates that are computed in two steps: the arguments of each `Rfactor`."""
+    """Updates that are computed in two steps: the arguments of each `Rfactor`, with the pipeline's own RVars numbered,
+    as in ``$0``, for names that nobody chose differ from run to run."""
     stagings: tuple[tuple[int, int], ...] = ()
     """What may be copied: the arguments of each `Staging`."""
     specialize_estimate: bool = True
     """Whether lowering makes a version for the estimated extents (`LoweringOptions`)."""
 
-    def to_form(self) -> tuple[tuple[Rfactor, ...], tuple[Staging, ...]]:
-        """Return what makes the form of the pipeline that the decisions are about."""
-        return tuple(Rfactor(*parts) for parts in self.rfactors), tuple(Staging(*parts) for parts in self.stagings)
+    def to_form(self, dag: PipelineDag) -> tuple[tuple[Rfactor, ...], tuple[Staging, ...]]:
+        """Return what makes the form that the decisions are about of a pipeline, as it is in `dag`."""
+        names = {code: name for name, code in _rvar_codes(dag).items()}
+        rfactors = (Rfactor(func, update, *_renamed(loops, names)) for func, update, *loops in self.rfactors)
+        return tuple(rfactors), tuple(Staging(*parts) for parts in self.stagings)
 
     def to_json(self) -> str:
         """Return the nest as one line."""
@@ -108,14 +111,26 @@ class Nest:
             raise MetolError(f"`{text[:60]}` is no loop nest: {error}.") from error
 
 
-def nest_of(form: Form, state: _core.States, *, specialize_estimate: bool = True) -> Nest:
-    """Return the decisions that lead to a loop nest, a batch of one."""
+def nest_of(start: Form, form: Form, state: _core.States, *, specialize_estimate: bool = True) -> Nest:
+    """Return the decisions that lead to a loop nest, a batch of one, in a form of the pipeline that `start` is."""
+    codes = _rvar_codes(start.dag)
     return Nest(
         tuple(tuple(map(int, decision)) for decision in form.space.path(state)),
-        tuple((r.func, r.update, _tuples(r.splits), _tuples(r.preserved)) for r in form.rfactors),
+        tuple((r.func, r.update, *_renamed((r.splits, r.preserved), codes)) for r in form.rfactors),
         tuple((copy.func, copy.consumer) for copy in form.stagings),
         specialize_estimate,
     )
+
+
+def _rvar_codes(dag: PipelineDag) -> dict[str, str]:
+    """Number the reduction loops of a pipeline, by name."""
+    names = dict.fromkeys(loop.name for stage in dag.stages for loop in stage.loops if loop.is_reduction)
+    return {name: f"${number}" for number, name in enumerate(names)}
+
+
+def _renamed(loops: Iterable[Iterable[Sequence[Any]]], names: Mapping[str, str]) -> Any:
+    """Rename what is split, and what is preserved, of an `Rfactor`: the first of each tuple."""
+    return tuple(tuple((names.get(first, first), *rest) for first, *rest in part) for part in loops)
 
 
 def _tuples(lists: Iterable[Iterable[Any]]) -> Any:
@@ -153,7 +168,7 @@ def searched_candidates(
 
     def candidate(origin: str, state: _core.States, cost_seconds: float) -> Candidate:
         directives = partial(lower, state, options)
-        nest = partial(nest_of, form, state, specialize_estimate=options.specialize_estimate)
+        nest = partial(nest_of, start, form, state, specialize_estimate=options.specialize_estimate)
         return Candidate(origin, directives, cost_seconds, partial(lower, state), nest)
 
     yield candidate("search", found.state, found.cost_seconds)

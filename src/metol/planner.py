@@ -81,7 +81,7 @@ class Planner:
         self.machine = choose_machine(parsed, machine, threads=threads)
         self.read = read_pipeline(self.pipeline, estimates, self.target)
         self.frame = frame_of(self.pipeline, self.read, self.target, self.kept)
-        self._forms: dict[tuple[Any, ...], Form | None] = {}
+        self._forms: dict[tuple[Any, ...], Form | ExtractionError] = {}
 
     @property
     def dag(self) -> PipelineDag:
@@ -121,17 +121,17 @@ class Planner:
         """Return a form of the pipeline, read once.
 
         Raises:
-            ExtractionError: Halide refuses such a form.
+            ExtractionError: Halide refuses such a form, or the pipeline cannot be described at all.
         """
         key = tuple(map(_rfactor_key, rfactors)), tuple((copy.func, copy.consumer) for copy in stagings)
         if key not in self._forms:
             try:
                 self._forms[key] = self._read_form(rfactors, stagings)
-            except ExtractionError:  # Halide alone knows whether an update can be factored
-                self._forms[key] = None
+            except ExtractionError as error:  # Halide alone knows whether an update can be factored
+                self._forms[key] = error
         form = self._forms[key]
-        if form is None:
-            raise ExtractionError("Halide refuses to compute this update in two steps, or to copy what is read here.")
+        if isinstance(form, ExtractionError):
+            raise form
         return form
 
     def state_of(self, nest: Nest) -> tuple[Form, _core.States]:
@@ -140,11 +140,11 @@ class Planner:
         Raises:
             MetolError: they belong to another pipeline, or to another version of the search space.
         """
-        form = self.form(*nest.to_form())
         try:
+            form = self.form(*nest.to_form(self.dag))
             state = form.space.replay(nest.path)
-        except (ValueError, IndexError, RuntimeError) as error:
-            raise MetolError(f"These decisions do not fit the pipeline: {error}") from error
+        except (ValueError, TypeError, IndexError, RuntimeError) as error:
+            raise MetolError(f"These decisions do not fit the pipeline: {str(error).splitlines()[0]}") from error
         if int(state.decisions_made[0]) != form.space.decision_count:
             raise MetolError("These decisions end before the loop nest is complete.")
         return form, state
@@ -166,7 +166,7 @@ class Planner:
 
     def nest_of(self, form: Form, state: _core.States) -> Nest:
         """Return the decisions that lead to a loop nest, lowered as the options say."""
-        return nest_of(form, state, specialize_estimate=self.options.specialize_estimate)
+        return nest_of(self.form(), form, state, specialize_estimate=self.options.specialize_estimate)
 
     def _read_form(self, rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form:
         is_rewritten = rfactors or stagings

@@ -115,6 +115,14 @@ def differs() -> hl.Func:
     return _constant(7 if _is_built_again() else 0)
 
 
+def errs_at_third() -> hl.Func:
+    """Right, but where it is built for the third time."""
+    count = Path(__file__).with_suffix(".count")
+    with count.open("a") as file:
+        file.write(".")
+    return _constant(7 if count.stat().st_size == 3 else 0)
+
+
 def runs_forever() -> hl.Func:
     if not _is_built_again():
         return _constant(0)

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,23 @@ def test_child_is_told_its_threads(tmp_path: Path) -> None:
     assert answer == m.Failure("ValueError", "1", is_users=False)
 
 
-def test_child_compiles_on_any_core_and_runs_on_as_many_as_it_has_threads(planted, tmp_path: Path) -> None:
+def test_child_compiles_on_all_cores_and_runs_on_as_many_as_it_has_threads(planted, tmp_path: Path) -> None:
+    cores = os.sched_getaffinity(0)
     with Child(threads=1) as child:
         for request in (m.Build(str(planted("blur")), "host"), m.ApplyScheduler("reference", 1), m.Compile()):
-            assert isinstance(child.ask(request, 120), m.Done)
-        assert os.sched_getaffinity(child.pid) == os.sched_getaffinity(0)
-        assert isinstance(child.ask(m.MakeCases(str(tmp_path), 0), 120), m.CasesMade)
-        assert len(os.sched_getaffinity(child.pid)) == 1
+            assert isinstance(child.ask(request, 60), m.Done)
+        assert os.sched_getaffinity(child.pid) == cores
+        child.ask(m.MakeCases(str(tmp_path), 0), 60)
+        assert os.sched_getaffinity(child.pid) == {min(cores)}
+
+
+def test_child_that_is_killed_from_another_thread_dies_for_the_one_that_asks(planted) -> None:
+    with Child(threads=1) as child, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(child.ask, m.Build(str(planted("always_hangs")), "host"), 60)
+        child.kill()
+        child.kill()  # once more does no harm
+        with pytest.raises(ChildDiedError, match="SIGKILL"):
+            asked.result(timeout=60)
 
 
 def test_child_survives_an_exception(planted) -> None:
@@ -85,7 +96,7 @@ def test_child_dies_with_its_parent(planted, tmp_path: Path) -> None:
         "from metol.measure.process import Child\n"
         "child = Child(threads=1)\n"
         "child.ask(m.Build(sys.argv[1], 'host'), 60)\n"
-        "print(child._process.pid, flush=True)\n"
+        "print(child.pid, flush=True)\n"
         "child.ask(m.Build(sys.argv[2], 'host'), 600)\n"
     )
     command = [sys.executable, str(script), str(planted("blur")), str(planted("always_hangs"))]

@@ -1,6 +1,10 @@
 import itertools
 import random
+from collections.abc import Iterator
 
+import pytest
+
+import metol.measure.timing
 from metol.measure import TimingPlan
 from metol.measure.timing import has_settled, interval_of, median_of, take_samples
 
@@ -17,6 +21,39 @@ def test_take_samples_warms_up_and_batches_short_runs() -> None:
 
 def test_take_samples_takes_one_where_there_is_no_time() -> None:
     assert len(take_samples(lambda: None, 0.0)) == 1
+
+
+class Stopwatch:
+    """Stands in for the clock: a run takes as long as the script says."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.runs = 0
+        self._now = 0.0
+        self._script: Iterator[float] = itertools.chain(seconds, itertools.repeat(seconds[-1]))
+
+    def perf_counter(self) -> float:
+        return self._now
+
+    def run(self) -> None:
+        self.runs += 1
+        self._now += next(self._script)
+
+
+def samples_of(stopwatch: Stopwatch, monkeypatch: pytest.MonkeyPatch, seconds: float, give_up_ms: float) -> list[float]:
+    with monkeypatch.context() as patch:
+        patch.setattr(metol.measure.timing, "time", stopwatch)
+        return take_samples(stopwatch.run, seconds, give_up_ms)
+
+
+def test_take_samples_gives_up_after_one_slow_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopwatch = Stopwatch(2.0)
+    assert samples_of(stopwatch, monkeypatch, 0.5, give_up_ms=1500) == [2000]
+    assert stopwatch.runs == 1
+
+
+def test_take_samples_does_not_judge_a_short_run_by_its_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = samples_of(Stopwatch(0.25, 0.0625), monkeypatch, 0.5, give_up_ms=100)
+    assert samples == [62.5] * 8
 
 
 def test_has_settled_wants_its_rounds() -> None:

@@ -66,6 +66,7 @@ records = st.builds(
     samples_ms=st.lists(positive, max_size=4).map(tuple),
     compile_seconds=st.none() | positive,
     predicted_seconds=st.none() | predicted,
+    nest=st.just("") | texts,
     is_verified=st.booleans(),
     is_final=st.booleans(),
     machine=st.dictionaries(texts, texts | st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=3), max_size=3),
@@ -317,6 +318,74 @@ def test_a_file_that_cannot_be_written_can_be_read(tmp_path: Path) -> None:
         assert len(opened.all()) == 1
         with pytest.raises(RecordError, match="cannot be written"):
             opened.add(measured(2.0))
+
+
+OLD = Path(__file__).parent / "fixtures"
+OLD_UIDS = ["dddb4621c7eabbe29f4f", "44807e2b7deaa51bf239", "86d1d8857267af85629e"]
+"""Of the records of version 1, as the Metol that made them told."""
+
+
+def old_records() -> list[Record]:
+    return [Record.from_line(line) for line in (OLD / "records_version_1.jsonl").read_text().splitlines()]
+
+
+def make_old(path: Path) -> None:
+    """Make the database that version 1 left."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript((OLD / "records_version_1.sql").read_text())
+
+
+def columns(path: Path) -> set[str]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return {(row[1], row[2], row[3], row[4]) for row in connection.execute("PRAGMA table_info(record)")}
+
+
+def test_lines_of_version_1_are_the_same_records_still() -> None:
+    kept = old_records()
+    assert [record.uid for record in kept] == OLD_UIDS
+    assert [record.nest for record in kept] == [""] * 3
+    assert [Record.from_line(record.to_line()) for record in kept] == kept
+
+
+def test_a_database_of_version_1_keeps_its_records(tmp_path: Path) -> None:
+    make_old(tmp_path / "old.db")
+    with Records(tmp_path / "old.db", may_create=False) as opened:
+        assert list(opened.all()) == old_records()
+        assert [opened.find(uid).uid for uid in OLD_UIDS] == OLD_UIDS
+        assert opened.add(*old_records()) == 0
+
+
+def test_a_database_of_version_1_takes_records_with_nests(tmp_path: Path) -> None:
+    make_old(tmp_path / "old.db")
+    new = measured(1.0, nest="some decisions")
+    with Records(tmp_path / "old.db") as opened:
+        assert opened.add(new) == 1
+    with Records(tmp_path / "old.db") as opened:
+        assert opened.all()[-1] == new
+
+
+def test_a_database_of_version_1_becomes_like_a_new_one(tmp_path: Path) -> None:
+    make_old(tmp_path / "old.db")
+    for name in ("old.db", "new.db"):
+        Records(tmp_path / name).close()
+    assert columns(tmp_path / "old.db") == columns(tmp_path / "new.db")
+    with contextlib.closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_database_of_version_1_is_brought_up_to_date_by_one_of_several_processes(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    make_old(path)
+    writers = [start_writer(path, f"session {i}", 5) for i in range(3)]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
+    for writer in writers:
+        writer.stdout.close()
+    with Records(path) as opened:
+        assert len(opened.all()) == 3 + 15
+
+
+def test_a_nest_counts_in_the_uid() -> None:
+    assert len({measured(1.0, nest=nest).uid for nest in ("", "a", "b")}) == 3
 
 
 WRITER = """

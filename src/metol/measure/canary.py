@@ -12,7 +12,7 @@ from typing import Any
 
 from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs
 
-__all__ = ["Drift", "build", "canary_schedule"]
+__all__ = ["Drift", "build", "canary_schedule", "save_schedule"]
 
 _WIDTH, _HEIGHT = 2048, 768
 # Taps of the stencil: enough that reading and calculating take about as long.

@@ -125,7 +125,7 @@ class Time:
     is_cold: bool = False
     """Whether caches are emptied before each run; each sample is one run then."""
     give_up_ms: float = 0.0
-    """A first run that takes longer is the only sample; 0 for none that would."""
+    """A first run that takes longer, and longer than the round, is the only sample; 0 for none that would."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,9 +131,10 @@ class Child:
         return line
 
     def _kill(self) -> None:
-        # The group still exists as long as the child has not been waited for.
+        # The group still exists as long as the child has not been waited for, which another thread may just have done.
         if self._process.returncode is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def _epitaph(self) -> str:

@@ -49,7 +49,7 @@ class RacePlan:
     photo_finish: float = 1.03
     """Whoever is this close to the best never falls out."""
     give_up: float = 4.0
-    """A first run that takes this many times as long as the best so far ends the round with one sample."""
+    """A first run that takes this many times as long as the best so far, and longer than the round, is all of it."""
     most_retakes: int = 3
     """Rounds that may be taken again because the canary told of a disturbance."""
     timing: TimingPlan = field(default_factory=lambda: TimingPlan(round_seconds=0.1))

@@ -43,12 +43,13 @@ _STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 def take_samples(run: Callable[[], object], seconds: float, give_up_ms: float = math.inf) -> list[float]:
     """Run for about `seconds` and return milliseconds per run, one for each batch.
 
-    The first run is a warm-up, for another process has just had the caches. Where it takes longer than `give_up_ms`, it
-    is the only sample: nobody wants to know more of so slow a schedule.
+    The first run is a warm-up, for another process has just had the caches, and Halide's threads slept meanwhile: of a
+    short run it tells nothing. Where it takes longer than `give_up_ms`, and than the whole round may, it is the only
+    sample: nobody wants to know more of so slow a schedule.
     """
-    warm_up_ms = 1e3 * _time_batch(run, 1)
-    if warm_up_ms > give_up_ms:
-        return [warm_up_ms]
+    warm_up_seconds = _time_batch(run, 1)
+    if warm_up_seconds > seconds and 1e3 * warm_up_seconds > give_up_ms:
+        return [1e3 * warm_up_seconds]
     batch = 1
     while (elapsed := _time_batch(run, batch)) < MIN_SAMPLE_SECONDS:
         batch = max(batch + 1, math.ceil(batch * 1.2 * MIN_SAMPLE_SECONDS / max(elapsed, 1e-7)))

@@ -185,7 +185,7 @@ class Trial:
         Args:
             case: what to run on.
             plan: how long.
-            give_up_ms: a first run that takes longer is the only sample; 0 for none that would.
+            give_up_ms: a first run that takes longer, and longer than the round, is the only sample; 0 for none.
         """
         start = time.monotonic()
         request = m.Time(case, plan.round_seconds, plan.is_cold, give_up_ms)

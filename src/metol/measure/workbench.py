@@ -9,9 +9,10 @@ import contextlib
 import itertools
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -144,7 +145,8 @@ class LocalWorkbench:
         self._anchor: _Known | None = None
         self._best: _Known | None = None
         self._batch: list[Trial] = []
-        self._compiling: list[Trial] = []
+        self._busy: list[Trial] = []
+        """Trials that a worker waits for."""
         self.times = WorkbenchTimes()
 
     @property
@@ -162,8 +164,8 @@ class LocalWorkbench:
             return
         started = time.monotonic()
         reference, canary = self._workers.submit(self._make_cases), self._workers.submit(self._start_canary)
+        canary.result()  # first, so that it is known, and can be closed, where the reference fails
         self._cases = reference.result()
-        canary.result()
         self.times.preparing += time.monotonic() - started
 
     def measure(
@@ -191,6 +193,8 @@ class LocalWorkbench:
         outcomes = self._compile(schedules, is_cancelled)
         endless = replace(self._plan, stages=(sum(self._plan.stages),))
         started = time.monotonic()
+        for trial in self._batch:
+            trial.start_over()
         race = Race(endless, self._case, self._drift, self._time_canary)
         race.run(self._batch, frozenset(), is_cancelled)
         self.times.racing += time.monotonic() - started
@@ -208,12 +212,12 @@ class LocalWorkbench:
 
     def close(self) -> None:
         """End all children, and remove the files."""
-        self._kill_compiling()
+        self._kill_busy()
+        self._workers.shutdown(wait=True, cancel_futures=True)
         for trial in [*self._batch, *(known.trial for known in self._stayers())]:
             trial.close()
         if self._canary is not None:
             self._canary.close()
-        self._workers.shutdown(wait=True, cancel_futures=True)
         self._folder.cleanup()
 
     def __enter__(self) -> "LocalWorkbench":
@@ -230,12 +234,11 @@ class LocalWorkbench:
         return self._cases.cases[0]
 
     def _make_cases(self) -> CasesMade:
-        folder = Path(self._folder.name) / "cases"
-        folder.mkdir()
+        folder = tempfile.mkdtemp(prefix="cases_", dir=self._folder.name)
         reference = Trial(self._source, Scheduler("reference"), self._options)
-        with contextlib.closing(reference):
+        with contextlib.closing(reference), self._killable(reference):
             reference.compile()
-            cases = reference.make_cases(str(folder))
+            cases = reference.make_cases(folder)
         if cases is None:
             raise MetolError(
                 f"Nothing of {self._source.label} can be verified, for the reference, everything at root, fails: "
@@ -245,12 +248,14 @@ class LocalWorkbench:
 
     def _start_canary(self) -> None:
         """Compile the canary; a machine on which that fails is measured without one."""
-        folder = Path(self._folder.name) / "canary"
-        folder.mkdir()
+        if self._canary is not None:
+            return
+        folder = Path(tempfile.mkdtemp(prefix="canary_", dir=self._folder.name))
         options = RunOptions(threads=self._options.threads, timeout_seconds=self._options.timeout_seconds)
         canary = Trial(_CANARY_SOURCE, Scheduler.of_file(save_schedule(folder)), options)
-        canary.compile()
-        cases = canary.make_cases(str(folder))
+        with self._killable(canary):
+            canary.compile()
+            cases = canary.make_cases(str(folder))
         if cases is not None:
             self._canary, self._canary_case = canary, cases.cases[0]
 
@@ -268,17 +273,23 @@ class LocalWorkbench:
     def _compile(self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool]) -> list[Trial | Outcome | None]:
         """Judge, compile and verify on all cores; `_batch` has those that can run."""
         started = time.monotonic()
-        futures = [self._workers.submit(self._compile_one, schedule, is_cancelled) for schedule in schedules]
+        is_over = threading.Event()
+
+        def is_unwanted() -> bool:
+            return is_over.is_set() or is_cancelled()
+
+        futures = [self._workers.submit(self._compile_one, schedule, is_unwanted) for schedule in schedules]
         try:
             while wait(futures, _POLL_SECONDS).not_done:
                 if is_cancelled():
-                    self._kill_compiling()
+                    self._kill_busy()
+            found = [future.result() for future in futures]
         except BaseException:
+            is_over.set()
+            self._kill_busy()
             for future in futures:
-                future.cancel()
-            self._kill_compiling()
+                future.add_done_callback(_close_compiled)
             raise
-        found = [future.result() for future in futures]
         self._batch = [item for item in found if isinstance(item, Trial) and item.is_alive]
         self.times.compiling += time.monotonic() - started
         return found
@@ -290,28 +301,39 @@ class LocalWorkbench:
             return Outcome(Measurement(self._source.label, "schedule", Status.REFUSED, detail=refusal))
         file = Path(self._folder.name) / f"schedule_{next(self._numbers)}.json"
         schedule.save(file)
+        if is_cancelled():
+            return None
         trial = Trial(self._source, Scheduler.of_file(file), self._options)
-        self._compiling.append(trial)
-        try:
+        with self._killable(trial):
             assert self._cases is not None
             trial.compile()
             trial.verify(self._cases.cases, self._cases.note)
-        finally:
-            self._compiling.remove(trial)
         # What was killed because somebody cancelled has not failed.
         return trial if trial.is_alive or not is_cancelled() else None
 
-    def _kill_compiling(self) -> None:
+    @contextlib.contextmanager
+    def _killable(self, trial: Trial) -> Iterator[None]:
+        """Let `_kill_busy` end a trial while this thread waits for it; an exception ends it, too."""
+        self._busy.append(trial)
+        try:
+            yield
+        except BaseException:
+            trial.close()
+            raise
+        finally:
+            self._busy.remove(trial)
+
+    def _kill_busy(self) -> None:
         """End whatever is being compiled or verified; who waits for it hears that it died."""
-        for trial in tuple(self._compiling):
+        for trial in tuple(self._busy):
             trial.kill()
 
     def _race(self, runners: _Field, plan: RacePlan, is_cancelled: Callable[[], bool]) -> dict[int, float]:
         """Race, and return the score of each trial by its identity."""
         started = time.monotonic()
         trials = runners.trials
-        for known in runners.stayers:
-            known.trial.start_over()
+        for trial in trials:
+            trial.start_over()
         race = Race(plan, self._case, self._drift, self._time_canary)
         race.run(trials, frozenset(range(len(runners.new), len(trials))), is_cancelled)
         self.times.racing += time.monotonic() - started
@@ -353,3 +375,9 @@ class LocalWorkbench:
             else:
                 outcomes.append(item or unknown)
         return tuple(outcomes)
+
+
+def _close_compiled(future: "Future[Trial | Outcome | None]") -> None:
+    """End what a worker has compiled for nobody."""
+    if not future.cancelled() and future.exception() is None and isinstance(trial := future.result(), Trial):
+        trial.close()

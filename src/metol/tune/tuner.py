@@ -175,7 +175,9 @@ class Tuner:
         known = record.to_schedule()
         if len(known.funcs) != len(self.planner.frame.funcs):
             return None
-        return Proposal(origin, replace(self.planner.frame, directives=known.directives), is_foreign=True)
+        # With its own names of loops, which differ from run to run where nobody chose them.
+        frame = replace(self.planner.frame, funcs=known.funcs, directives=known.directives)
+        return Proposal(origin, frame, is_foreign=True)
 
 
 def _has_neighbours(proposal: Proposal) -> bool:
