@@ -10,7 +10,8 @@ from metol.measure.race import Race
 
 NOBODY: frozenset[int] = frozenset()
 # So that halves fall out after the first, the second and the fourth round, and seven are run.
-PLAN = RacePlan(stages=(1, 1, 2, 3))
+RESTLESS = TimingPlan(min_rounds=99)
+PLAN = RacePlan(stages=(1, 1, 2, 3), timing=RESTLESS)
 
 
 class StandIn:
@@ -114,11 +115,27 @@ def test_nobody_is_no_race() -> None:
 
 
 def test_ratios_are_those_of_the_rounds_that_both_ran_in() -> None:
-    # The machine becomes twice as slow after the first round, of which the second contestant has seen no more.
-    contestants = [StandIn(10, 20), StandIn(15)]
+    # The machine becomes twice as slow after the fourth round, which the second contestant is the last to have seen.
+    contestants = [StandIn(10, 10, 10, 10, 20), StandIn(11), StandIn(12), StandIn(12.5), StandIn(13)]
     race = run(contestants)
-    assert rounds(contestants) == [7, 1]
-    assert race.ratios(0) == {0: 1.0, 1: 1.5}
+    assert rounds(contestants) == [7, 4, 2, 1, 1]
+    assert race.ratios(0)[1] == pytest.approx(1.1)
+
+
+def test_a_disturbed_round_of_the_reference_makes_nobody_fast_who_has_no_other() -> None:
+    contestants = [StandIn(30, 10), StandIn(9), StandIn(15)]
+    race = run(contestants, stayers=[0])
+    assert len(contestants[2].rounds) == 1
+    assert race.ratios(0)[2] == pytest.approx(1.5)
+
+
+def test_a_race_ends_when_all_medians_are_known() -> None:
+    calm, restless = [StandIn(10), StandIn(10.1)], [StandIn(10), StandIn(*range(9, 29))]
+    plan = RacePlan(stages=(1, 1, 2, 5), timing=TimingPlan(min_rounds=5, spread=0.01))
+    run(calm, plan=plan)
+    run(restless, stayers=[0, 1], plan=plan)
+    assert rounds(calm) == [5, 5]
+    assert rounds(restless) == [9, 9]
 
 
 def test_a_ratio_is_the_median_of_those_of_the_rounds() -> None:
@@ -149,7 +166,7 @@ def test_a_round_is_taken_again_until_it_is_not_disturbed() -> None:
 
 def test_rounds_are_taken_again_so_often_and_no_oftener() -> None:
     contestants = [StandIn(10), StandIn(10)]
-    run(contestants, disturbed=[True] * 100, plan=RacePlan(most_retakes=3))
+    run(contestants, disturbed=[True] * 100, plan=RacePlan(stages=(1, 1, 2, 3), most_retakes=3, timing=RESTLESS))
     assert [contestant.forgotten for contestant in contestants] == [3, 3]
     assert rounds(contestants) == [7, 7]
 

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from metol.measure.source import PipelineSource, SourceKind
     from metol.measure.timing import TimingPlan
     from metol.measure.trial import RunOptions
-    from metol.measure.workbench import LocalWorkbench, Outcome, Workbench, WorkbenchTimes
+    from metol.measure.workbench import Fallen, LocalWorkbench, Outcome, Workbench, WorkbenchTimes
 
 __all__ = [
     "PEERS",
     "Acceptance",
     "BufferSizes",
     "CheckOutcome",
+    "Fallen",
     "GivenInputs",
     "InputValue",
     "LocalRunner",
@@ -59,6 +60,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Fallen": "metol.measure.workbench",
     "WorkbenchTimes": "metol.measure.workbench",
     "Workbench": "metol.measure.workbench",
     "RacePlan": "metol.measure.race",

@@ -7,12 +7,12 @@ best arm identification (successive halving).
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from metol.measure.canary import Drift
-from metol.measure.timing import TimingPlan
+from metol.measure.timing import TimingPlan, has_settled
 
 __all__ = ["Canary", "Contestant", "Race", "RacePlan"]
 
@@ -42,8 +42,8 @@ Canary = Callable[[], float | None]
 class RacePlan:
     """How long a race goes on, and who falls out of it."""
 
-    stages: tuple[int, ...] = (1, 1, 2, 3)
-    """Rounds between two eliminations."""
+    stages: tuple[int, ...] = (1, 1, 2, 5)
+    """Rounds between two eliminations; the last stage ends when all medians are known (`timing`)."""
     clear_loss: float = 1.3
     """Whoever takes this many times as long as the best falls out after the first round."""
     photo_finish: float = 1.03
@@ -52,8 +52,8 @@ class RacePlan:
     """A first run that takes this many times as long as the best so far, and longer than the round, is all of it."""
     most_retakes: int = 3
     """Rounds that may be taken again because the canary told of a disturbance."""
-    timing: TimingPlan = field(default_factory=lambda: TimingPlan(round_seconds=0.1))
-    """How long one round of one contestant is."""
+    timing: TimingPlan = field(default_factory=lambda: TimingPlan(round_seconds=0.1, spread=0.01))
+    """How long one round of one contestant is, and when a median is known."""
 
 
 class Race:
@@ -72,8 +72,9 @@ class Race:
         """Time all, and fewer and fewer of them; `stayers`, by place, never fall out."""
         live = [place for place, contestant in enumerate(contestants) if contestant.is_alive]
         for stage, count in enumerate(self._plan.stages):
+            is_last = stage == len(self._plan.stages) - 1
             for _ in range(count):
-                if is_cancelled() and self._rounds:
+                if not live or (is_cancelled() and self._rounds) or (is_last and self._is_settled(live)):
                     return
                 self._round(contestants, live)
                 live = [place for place in live if contestants[place].is_alive]
@@ -81,13 +82,27 @@ class Race:
                 live = self._survivors(live, stayers, is_first=stage == 0)
 
     def ratios(self, reference: int) -> Mapping[int, float]:
-        """Return by place how many times as long as the reference each takes, in the rounds that both ran in."""
+        """Return by place how many times as long as the reference each takes.
+
+        That is the median of the ratios in the rounds that both ran in. Of whoever ran in one or two, it is their
+        median against the reference's of the whole race: a round in which the reference was disturbed would else make
+        all that fell out after it look fast.
+        """
         pairs: dict[int, list[float]] = {}
         for taken in self._rounds:
             if reference in taken:
                 for place, ms in taken.items():
                     pairs.setdefault(place, []).append(ms / taken[reference])
-        return {place: statistics.median(found) for place, found in pairs.items()}
+        medians = self._medians({place for taken in self._rounds for place in taken})
+        return {
+            place: statistics.median(found) if len(found) > 2 else medians[place] / medians[reference]
+            for place, found in pairs.items()
+        }
+
+    def _is_settled(self, live: Sequence[int]) -> bool:
+        """Whether nothing more can be learned: all medians are known well, or one alone is left."""
+        rounds = {place: [[taken[place]] for taken in self._rounds if place in taken] for place in live}
+        return all(has_settled(taken, self._plan.timing) for taken in rounds.values())
 
     def fastest(self) -> int | None:
         """Return the place of the fastest that ran in the last round; None where nobody did."""
@@ -112,7 +127,9 @@ class Race:
     def _turns(self, contestants: Sequence[Contestant], live: Sequence[int]) -> dict[int, float]:
         best = min(self._medians(live).values(), default=math.inf)
         taken: dict[int, float] = {}
-        for place in live:
+        # Each round begins with another, for whoever follows a slow one may find other caches and clocks.
+        first = len(self._rounds) % max(1, len(live))
+        for place in [*live[first:], *live[:first]]:
             if not contestants[place].is_alive:
                 continue
             best = min([best, *taken.values()])
@@ -134,7 +151,7 @@ class Race:
         close = {place for place in ranked if medians[place] <= best * self._plan.photo_finish}
         return [place for place in live if place in half | close | stayers]
 
-    def _medians(self, live: Sequence[int] | Mapping[int, float]) -> dict[int, float]:
+    def _medians(self, live: Iterable[int]) -> dict[int, float]:
         """The median of the rounds so far of those who have had one."""
         found = {place: [taken[place] for taken in self._rounds if place in taken] for place in live}
         return {place: statistics.median(times) for place, times in found.items() if times}

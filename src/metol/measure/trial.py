@@ -70,6 +70,7 @@ class Trial:
         self._options = options
         self._rounds: list[list[float]] = []
         self._timed_seconds = 0.0
+        self.was_killed = False
         memory_bytes = options.memory_bytes or int(_MEMORY_SHARE * physical_memory_bytes())
         self._child: Child | None = Child(threads=options.threads, memory_bytes=memory_bytes)
 
@@ -85,7 +86,8 @@ class Trial:
             self._child = None
 
     def kill(self) -> None:
-        """Kill the child while another thread waits for it: whatever it was doing has failed."""
+        """Kill the child while another thread waits for it: what it was doing fails, and `was_killed` says why."""
+        self.was_killed = True
         child = self._child
         if child is not None:
             child.kill()

@@ -8,12 +8,13 @@ process is its outcome, never the end of the workbench.
 import contextlib
 import itertools
 import os
+import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -29,7 +30,7 @@ from metol.measure.source import PipelineSource, SourceKind
 from metol.measure.timing import TimingPlan
 from metol.measure.trial import RunOptions, Trial
 
-__all__ = ["LocalWorkbench", "Outcome", "Workbench", "WorkbenchTimes"]
+__all__ = ["Fallen", "LocalWorkbench", "Outcome", "Workbench", "WorkbenchTimes"]
 
 _CANARY_SOURCE = PipelineSource(SourceKind.MODULE, "metol.measure.canary", "build")
 _CANARY_TIMING = TimingPlan(round_seconds=0.03)
@@ -46,11 +47,8 @@ class Outcome:
     score_ms: float | None = None
     """Milliseconds of a run as they would have been in the first race: by this, schedules of all races compare. None
     for a failure, and for what was cancelled before it ran."""
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether it never ran, and yet has not failed."""
-        return self.measurement.is_ok and self.score_ms is None
+    is_cancelled: bool = False
+    """Whether somebody cancelled before it had run: it has not failed, and nothing is known of it."""
 
 
 @dataclass(slots=True)
@@ -70,15 +68,43 @@ class WorkbenchTimes:
         return self.preparing + self.compiling + self.racing
 
 
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """A schedule that was right in an earlier batch, and died in a later race."""
+
+    schedule: Schedule
+    """What was measured."""
+    measurement: Measurement
+    """What became of it."""
+
+
 class Workbench(Protocol):
     """Something that measures schedules of one pipeline: here, or on other machines."""
 
     times: WorkbenchTimes
+    """Where the time went so far."""
+
+    @property
+    def drift(self) -> float:
+        """How much slower the machine is than at the start: 1 for no change."""
+        ...
+
+    def prepare(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Compute what is right; raises MetolError where nothing can be compared."""
+        ...
 
     def measure(
         self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool] = lambda: False
     ) -> tuple[Outcome, ...]:
-        """Measure a batch, in the order given; what was cancelled before it ran has no time and no failure."""
+        """Measure a batch, in the order given."""
+        ...
+
+    def rescored(self) -> tuple[tuple[Schedule, float], ...]:
+        """Return the scores, better known now, of schedules of earlier batches that ran in the last race again."""
+        ...
+
+    def fallen(self) -> tuple[Fallen, ...]:
+        """Return the schedules of earlier batches that died in the last race."""
         ...
 
     def race_afresh(
@@ -87,25 +113,35 @@ class Workbench(Protocol):
         """Measure in processes of their own, all to the end, and beside nothing else."""
         ...
 
+    def close(self) -> None:
+        """End whatever it has started."""
+        ...
+
 
 @dataclass(slots=True)
 class _Known:
     """A schedule that stays compiled, so that it can run in later races."""
 
+    schedule: Schedule
     trial: Trial
-    score_ms: float
+    scores_ms: list[float]
+    """One a race."""
+
+    @property
+    def score_ms(self) -> float:
+        return statistics.median(self.scores_ms)
 
 
 @dataclass(slots=True)
 class _Field:
-    """Those who run in one race: what is new, and who stays from earlier ones."""
+    """Those who run in one race: who stays from earlier ones, who then sets the pace, and what is new."""
 
+    stayers: Sequence[_Known]
     new: Sequence[Trial]
-    stayers: Sequence[_Known] = field(default_factory=list)
 
     @property
     def trials(self) -> list[Trial]:
-        return [*self.new, *(known.trial for known in self.stayers)]
+        return [*(known.trial for known in self.stayers), *self.new]
 
 
 class LocalWorkbench:
@@ -145,6 +181,10 @@ class LocalWorkbench:
         self._anchor: _Known | None = None
         self._best: _Known | None = None
         self._batch: list[Trial] = []
+        self._schedules: dict[int, Schedule] = {}
+        """What each trial of the batch was compiled from, by the identity of the trial."""
+        self._last: tuple[_Known, ...] = ()
+        """Who stayed for the last race."""
         self._busy: list[Trial] = []
         """Trials that a worker waits for."""
         self.times = WorkbenchTimes()
@@ -154,16 +194,21 @@ class LocalWorkbench:
         """How much slower the machine is than at the start, by its canary: 1 for no change."""
         return self._drift.since_start
 
-    def prepare(self) -> None:
+    def prepare(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         """Let the reference compute what is right, and compile the canary; `measure` does so where this was not.
 
         Raises:
-            MetolError: the pipeline cannot be built, or its reference fails, so that nothing can be compared.
+            MetolError: the pipeline cannot be built, or its reference fails, so that nothing can be compared; or
+                somebody cancelled.
         """
         if self._cases is not None:
             return
         started = time.monotonic()
         reference, canary = self._workers.submit(self._make_cases), self._workers.submit(self._start_canary)
+        while not (reference.done() and canary.done()):
+            wait([reference], _POLL_SECONDS) if canary.done() else wait([canary], _POLL_SECONDS)
+            if is_cancelled():
+                self._kill_busy()
         canary.result()  # first, so that it is known, and can be closed, where the reference fails
         self._cases = reference.result()
         self.times.preparing += time.monotonic() - started
@@ -176,19 +221,29 @@ class LocalWorkbench:
         Raises:
             MetolError: as `prepare`.
         """
-        self.prepare()
+        self.prepare(is_cancelled)
         self._batch = []
         outcomes = self._compile(schedules, is_cancelled)
-        field_ = _Field(self._batch, [known for known in self._stayers() if known.trial.is_alive])
-        scores = self._race(field_, self._plan, is_cancelled) if self._batch else {}
-        self._keep(field_, scores)
+        runners = _Field([known for known in self._stayers() if known.trial.is_alive], self._batch)
+        self._last = tuple(runners.stayers) if self._batch else ()
+        scores = self._race(runners, self._plan, is_cancelled) if self._batch else {}
+        self._keep(runners, scores)
         return self._outcomes(outcomes, scores)
+
+    def rescored(self) -> tuple[tuple[Schedule, float], ...]:
+        """Return the scores, better known now, of schedules of earlier batches that ran in the last race again."""
+        return tuple((known.schedule, known.score_ms) for known in self._last if known.trial.measurement.is_ok)
+
+    def fallen(self) -> tuple[Fallen, ...]:
+        """Return the schedules of earlier batches that died in the last race."""
+        fallen = [known for known in self._last if not known.trial.measurement.is_ok]
+        return tuple(Fallen(known.schedule, known.trial.measurement) for known in fallen)
 
     def race_afresh(
         self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool] = lambda: False
     ) -> tuple[Outcome, ...]:
         """Measure in processes of their own, without eliminations, and keep none of them."""
-        self.prepare()
+        self.prepare(is_cancelled)
         self._batch = []
         outcomes = self._compile(schedules, is_cancelled)
         endless = replace(self._plan, stages=(sum(self._plan.stages),))
@@ -203,12 +258,6 @@ class LocalWorkbench:
         for trial in self._batch:
             trial.close()
         return found
-
-    def forget_best(self) -> None:
-        """Stop racing the best so far beside the rest: it turned out to be of no use."""
-        for known in self._stayers():
-            known.trial.close()
-        self._anchor = self._best = None
 
     def close(self) -> None:
         """End all children, and remove the files."""
@@ -290,7 +339,11 @@ class LocalWorkbench:
             for future in futures:
                 future.add_done_callback(_close_compiled)
             raise
-        self._batch = [item for item in found if isinstance(item, Trial) and item.is_alive]
+        compiled = [
+            (item, schedule) for item, schedule in zip(found, schedules, strict=True) if isinstance(item, Trial)
+        ]
+        self._batch = [trial for trial, _ in compiled if trial.is_alive]
+        self._schedules = {id(trial): schedule for trial, schedule in compiled}
         self.times.compiling += time.monotonic() - started
         return found
 
@@ -308,8 +361,10 @@ class LocalWorkbench:
             assert self._cases is not None
             trial.compile()
             trial.verify(self._cases.cases, self._cases.note)
-        # What was killed because somebody cancelled has not failed.
-        return trial if trial.is_alive or not is_cancelled() else None
+        if trial.was_killed:  # because somebody cancelled: it has not failed
+            trial.close()
+            return None
+        return trial
 
     @contextlib.contextmanager
     def _killable(self, trial: Trial) -> Iterator[None]:
@@ -335,7 +390,7 @@ class LocalWorkbench:
         for trial in trials:
             trial.start_over()
         race = Race(plan, self._case, self._drift, self._time_canary)
-        race.run(trials, frozenset(range(len(runners.new), len(trials))), is_cancelled)
+        race.run(trials, frozenset(range(len(runners.stayers))), is_cancelled)
         self.times.racing += time.monotonic() - started
         place, unit_ms = self._reference(race, runners)
         if place is None:
@@ -344,7 +399,7 @@ class LocalWorkbench:
 
     def _reference(self, race: Race, runners: _Field) -> tuple[int | None, float]:
         """Whom the others are compared with, by place, and the score that this one has."""
-        for place, known in enumerate(runners.stayers, start=len(runners.new)):
+        for place, known in enumerate(runners.stayers):
             if known.trial.is_alive and race.ratios(place):
                 return place, known.score_ms
         fastest = race.fastest()
@@ -353,28 +408,32 @@ class LocalWorkbench:
 
     def _keep(self, runners: _Field, scores: dict[int, float]) -> None:
         """Choose who runs in the next races, and end the others."""
-        usable = [trial for trial in runners.trials if trial.is_alive and trial.measurement.verified]
-        ranked = sorted((trial for trial in usable if id(trial) in scores), key=lambda trial: scores[id(trial)])
+        known = {id(stayer.trial): stayer for stayer in runners.stayers}
+        for trial in runners.new:
+            known[id(trial)] = _Known(self._schedules[id(trial)], trial, [])
+        for identity, score in scores.items():
+            # The anchor is what all are measured by; of the others each race tells a little more.
+            if self._anchor is None or known[identity] is not self._anchor:
+                known[identity].scores_ms.append(score)
+        usable = [one for one in known.values() if one.trial.is_alive and one.trial.measurement.verified]
+        ranked = sorted((one for one in usable if one.scores_ms), key=lambda one: one.score_ms)
         if ranked:
-            # A score that was measured more often is worth more, so the first one of the anchor stays.
-            best = _Known(ranked[0], scores[id(ranked[0])])
             is_anchored = self._anchor is not None and self._anchor.trial.is_alive
-            self._best, self._anchor = best, self._anchor if is_anchored else best
-        kept = {id(known.trial) for known in self._stayers()}
+            self._best, self._anchor = ranked[0], self._anchor if is_anchored else ranked[0]
+        kept = {id(stayer.trial) for stayer in self._stayers()}
         for trial in runners.trials:
             if id(trial) not in kept:
                 trial.close()
 
     def _outcomes(self, found: Sequence[Trial | Outcome | None], scores: dict[int, float]) -> tuple[Outcome, ...]:
-        unknown = Outcome(Measurement(self._source.label, "schedule", detail="cancelled"))
-        outcomes = []
-        for item in found:
-            if isinstance(item, Trial):
-                row = item.measurement
-                outcomes.append(Outcome(row, scores.get(id(item)) if row.is_ok else None))
-            else:
-                outcomes.append(item or unknown)
-        return tuple(outcomes)
+        unknown = Outcome(Measurement(self._source.label, "schedule", detail="cancelled"), is_cancelled=True)
+        return tuple(_outcome(item, scores) if isinstance(item, Trial) else item or unknown for item in found)
+
+
+def _outcome(trial: Trial, scores: dict[int, float]) -> Outcome:
+    row = trial.measurement
+    score = scores.get(id(trial)) if row.is_ok else None
+    return Outcome(row, score, is_cancelled=row.is_ok and score is None)
 
 
 def _close_compiled(future: "Future[Trial | Outcome | None]") -> None:
