@@ -150,17 +150,32 @@ def test_the_anchor_and_the_best_so_far_run_in_every_race(
         bench.measure([vectors(source, 8), vectors(source, 16)])
         assert script.take() == [8, 16]
         bench.measure([vectors(source, 4), vectors(source, 32)])
-        assert script.take() == [4, 32, 8]
+        assert script.take() == [8, 4, 32], "who stays sets the pace"
         assert count_children() == CANARY + 2
         bench.measure([vectors(source, 2)])
-        assert script.take() == [2, 8, 4]
+        assert script.take() == [8, 4, 2]
+        assert bench.rescored() == ((vectors(source, 8), 10), (vectors(source, 4), 5))
+        assert bench.fallen() == ()
         assert count_children() == CANARY + 2
         assert bench.measure([]) == ()
         assert script.take() == [], "nobody races where nothing is new"
-        bench.forget_best()
-        assert count_children() == CANARY
-        bench.measure([vectors(source, 2)])
-        assert script.take() == [2]
+
+
+@pytest.mark.slow
+def test_whoever_dies_in_a_later_race_is_told_and_stays_no_longer(
+    planted, brief_options: RunOptions, count_children
+) -> None:
+    source = planted("blur")
+    with LocalWorkbench(source, brief_options, plan=PLAN) as bench:
+        bench.measure([vectors(source, 8)])
+        assert bench._best is not None
+        bench._best.trial.kill()
+        (outcome,) = bench.measure([vectors(source, 16)])
+        (fallen,) = bench.fallen()
+        assert fallen.schedule == vectors(source, 8)
+        assert "SIGKILL" in fallen.measurement.detail
+        assert outcome.score_ms is not None
+        assert bench.rescored() == ()
         assert count_children() == CANARY + 1
 
 
@@ -186,7 +201,7 @@ def test_a_race_of_its_own_is_without_eliminations_and_keeps_nobody(
         bench.measure([vectors(source, 4)])
         script.take()
         fast, slow = bench.race_afresh([vectors(source, 8), vectors(source, 16)])
-        assert script.take() == [8, 16, 8, 16]
+        assert script.take() == [8, 16, 16, 8], "each round begins with another"
         assert count_children() == CANARY + 1, "only the best of the batch before"
         script.take()
         (later,) = bench.measure([vectors(source, 8)])

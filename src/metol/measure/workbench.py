@@ -209,6 +209,8 @@ class LocalWorkbench:
             wait([reference], _POLL_SECONDS) if canary.done() else wait([canary], _POLL_SECONDS)
             if is_cancelled():
                 self._kill_busy()
+        if is_cancelled():
+            raise MetolError(f"Interrupted before anything of {self._source.label} was measured.")
         canary.result()  # first, so that it is known, and can be closed, where the reference fails
         self._cases = reference.result()
         self.times.preparing += time.monotonic() - started
@@ -221,7 +223,7 @@ class LocalWorkbench:
         Raises:
             MetolError: as `prepare`.
         """
-        self.prepare(is_cancelled)
+        self.prepare()
         self._batch = []
         outcomes = self._compile(schedules, is_cancelled)
         runners = _Field([known for known in self._stayers() if known.trial.is_alive], self._batch)
@@ -243,7 +245,7 @@ class LocalWorkbench:
         self, schedules: Sequence[Schedule], is_cancelled: Callable[[], bool] = lambda: False
     ) -> tuple[Outcome, ...]:
         """Measure in processes of their own, without eliminations, and keep none of them."""
-        self.prepare(is_cancelled)
+        self.prepare()
         self._batch = []
         outcomes = self._compile(schedules, is_cancelled)
         endless = replace(self._plan, stages=(sum(self._plan.stages),))
