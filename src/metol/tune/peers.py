@@ -1,2 +1,0 @@
-def peer_schedules(*a, **k):
-    return iter(())
