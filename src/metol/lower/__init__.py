@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from metol.errors import RefusedDirectiveError
     from metol.lower.cpu import cpu_directives
     from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+    from metol.lower.from_cpp import read_cpp
     from metol.lower.func_ref import FuncRef, describe_funcs
     from metol.lower.gpu import gpu_directives
-    from metol.lower.lowering_options import LoweringOptions
+    from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
+    from metol.lower.mend import mend_schedule
     from metol.lower.rewrites import rewritten_directives
     from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
     from metol.lower.schedule import Schedule, load
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from metol.lower.target import target_directives
 
 __all__ = [
+    "NO_PROMISES",
     "Argument",
     "Call",
     "Directive",
@@ -39,7 +42,9 @@ __all__ = [
     "describe_funcs",
     "gpu_directives",
     "load",
+    "mend_schedule",
     "plain_directives",
+    "read_cpp",
     "rewritten_directives",
     "root_directives",
     "safe_directives",
@@ -55,6 +60,7 @@ _HOMES = {
     "Kept": "metol.lower.schedule_data",
     "Loop": "metol.lower.directive",
     "LoweringOptions": "metol.lower.lowering_options",
+    "NO_PROMISES": "metol.lower.lowering_options",
     "RVar": "metol.lower.directive",
     "RefusedDirectiveError": "metol.errors",
     "Schedule": "metol.lower.schedule",
@@ -65,7 +71,9 @@ _HOMES = {
     "describe_funcs": "metol.lower.func_ref",
     "gpu_directives": "metol.lower.gpu",
     "load": "metol.lower.schedule",
+    "mend_schedule": "metol.lower.mend",
     "plain_directives": "metol.lower.safe_schedule",
+    "read_cpp": "metol.lower.from_cpp",
     "rewritten_directives": "metol.lower.rewrites",
     "root_directives": "metol.lower.safe_schedule",
     "safe_directives": "metol.lower.safe_schedule",
