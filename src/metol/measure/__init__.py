@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from metol.measure.acceptance import Acceptance
     from metol.measure.gate import BufferSizes
     from metol.measure.measurement import Measurement, Status
+    from metol.measure.peer_trial import PeerAnswer, ask_peer
     from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
     from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
     from metol.measure.search_trial import SearchMeasurement, measure_search
@@ -28,6 +29,7 @@ __all__ = [
     "LocalRunner",
     "Measurement",
     "OutputSizes",
+    "PeerAnswer",
     "PipelineSource",
     "Progress",
     "RunOptions",
@@ -39,6 +41,7 @@ __all__ = [
     "SourceKind",
     "Status",
     "TimingPlan",
+    "ask_peer",
     "measure_search",
     "schedule_at_root",
     "sizes_to_check",
@@ -53,6 +56,7 @@ _HOMES = {
     "Measurement": "metol.measure.measurement",
     "OutputSizes": "metol.measure.size_checks",
     "PEERS": "metol.measure.scheduler",
+    "PeerAnswer": "metol.measure.peer_trial",
     "PipelineSource": "metol.measure.source",
     "Progress": "metol.measure.runner",
     "RunOptions": "metol.measure.trial",
@@ -64,6 +68,7 @@ _HOMES = {
     "SourceKind": "metol.measure.source",
     "Status": "metol.measure.measurement",
     "TimingPlan": "metol.measure.timing",
+    "ask_peer": "metol.measure.peer_trial",
     "measure_search": "metol.measure.search_trial",
     "schedule_at_root": "metol.measure.scheduler",
     "sizes_to_check": "metol.measure.size_checks",

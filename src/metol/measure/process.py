@@ -87,6 +87,13 @@ class Child:
         """Return the answer to what was sent; raises as `ask` does."""
         return m.decode(self._receive_line(time.monotonic() + timeout_seconds))
 
+    def has_answer(self, wait_seconds: float) -> bool:
+        """Tell whether `receive` has something to return or to raise at once, after waiting for it a while."""
+        if b"\n" in self._buffer:
+            return True
+        ready, _, _ = select.select([self._answer_fd], [], [], wait_seconds)
+        return bool(ready)
+
     def close(self) -> None:
         """Kill the child and all that it started."""
         if self._answer_fd < 0:

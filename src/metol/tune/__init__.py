@@ -6,10 +6,12 @@ In: schedules and what became of them. Out: records, and the best schedule for a
 from metol.tune.database import Records, best_of
 from metol.tune.lookup import key_of
 from metol.tune.machine_identity import fingerprint, machine_identity
+from metol.tune.peers import PeerSeed, peer_schedules
 from metol.tune.record import Record, RecordKey, SearchTerms
 from metol.tune.tables import is_database
 
 __all__ = [
+    "PeerSeed",
     "Record",
     "RecordKey",
     "Records",
@@ -19,4 +21,5 @@ __all__ = [
     "is_database",
     "key_of",
     "machine_identity",
+    "peer_schedules",
 ]
