@@ -5,7 +5,7 @@ from dataclasses import replace
 import halide as hl
 import pytest
 from peer_texts import printed_for_app, printed_now, read_text
-from small_pipelines import PIPELINES, ExactRuns, X, Y, finish, image, make_gate, sizes_of
+from small_pipelines import HEIGHT, PIPELINES, WIDTH, ExactRuns, X, Y, finish, image, make_gate, sizes_of
 
 from metol.errors import ScheduleFormatError
 from metol.framing import frame_of
@@ -14,6 +14,7 @@ from metol.lower.mend import mended_versions
 from metol.measure import Acceptance
 from metol.pipeline import extract
 
+X_LOOP, Y_LOOP = Var("x"), Var("y")
 PEERS = ("mullapudi2016", "adams2019-greedy")
 
 
@@ -112,12 +113,35 @@ def test_less_slides_where_halide_would_read_beyond_an_input() -> None:
     assert any(d.call.makes_branch for d in mended.directives)
 
 
-def test_versions_differ_and_the_last_slides_nowhere_and_has_no_version_of_its_own() -> None:
+def clamped_to_the_estimate() -> hl.Pipeline:
+    """Reads all of its input, as it is estimated, and no more; of smaller outputs, less."""
+    source = image(WIDTH, HEIGHT)
+    clamped, output = hl.Func("clamped"), hl.Func("output")
+    clamped[X, Y] = source[hl.clamp(X, 0, WIDTH - 1), Y] * 2
+    output[X, Y] = clamped[X, Y] + 1
+    return finish(output)
+
+
+def test_what_reads_no_more_than_the_estimate_is_guarded_where_others_need_less() -> None:
+    text = (
+        "Func output = pipeline.get_func(2); Func clamped = pipeline.get_func(1); Var x = clamped.args()[0];"
+        'Var xi("xi"); output.compute_root(); clamped.compute_root().split(x, x, xi, 16).vectorize(xi);'
+    )
+    dag, printed = read_text(text, clamped_to_the_estimate())
+    gate = make_gate(clamped_to_the_estimate)
+    assert "of `source`" in gate.refusal(next(mended_versions(printed, dag)))
+    mended, _ = mend_schedule(printed, dag, gate.refusal)
+    assert [d.args[-1] for d in mended.directives if d.call is Call.SPLIT] == [Tail.GUARD_WITH_IF]
+
+
+def test_versions_differ_and_the_last_slides_nowhere_and_is_guarded_everywhere() -> None:
     _, dag, printed = printed_for_app("hist.adams2019-greedy")
     versions = list(mended_versions(printed, dag))
     assert len({version.directives for version in versions}) == len(versions) > 2
     last = {d.call for d in versions[-1].directives}
     assert not last & {Call.STORE_AT, Call.SPECIALIZE}
+    whole = [d for d in versions[-1].directives if d.call is Call.SPLIT and d.args[0] in (X_LOOP, Y_LOOP)]
+    assert {d.args[-1] for d in whole} == {Tail.GUARD_WITH_IF}
 
 
 def test_refusal_is_that_of_the_fastest_version() -> None:

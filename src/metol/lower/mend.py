@@ -2,7 +2,7 @@
 
 In: a schedule whose tails suit the estimated size, and a judge of schedules. Out: one that the judge accepts. Loops,
 factors, orders and places stay. What costs time is given up only as far as the judge wants it: outputs with two
-versions, unrolled loops without a constant extent, windows that slide.
+versions, unrolled loops without a constant extent, windows that slide, remainders that are computed as a whole.
 """
 
 import enum
@@ -45,6 +45,8 @@ class _Care:
     """Loops are unrolled whose extent is no constant of the schedule; Halide finds a bound, or refuses."""
     sliding: _Sliding = _Sliding.ANY
     """Which Funcs are stored outside of the loops in which they are computed."""
+    guards_all: bool = False
+    """What leaves a remainder is guarded, where our rules would have a little more computed than is asked for."""
 
 
 _CARES = (
@@ -52,8 +54,9 @@ _CARES = (
     _Care(sliding=_Sliding.NARROW),
     _Care(unrolls_all=False),
     _Care(unrolls_all=False, sliding=_Sliding.NARROW),
-    _Care(unrolls_all=False, sliding=_Sliding.NONE),
-    _Care(has_two_versions=False, unrolls_all=False, sliding=_Sliding.NONE),
+    _Care(unrolls_all=False, sliding=_Sliding.NARROW, guards_all=True),
+    _Care(unrolls_all=False, sliding=_Sliding.NONE, guards_all=True),
+    _Care(unrolls_all=False, sliding=_Sliding.NONE, guards_all=True, has_two_versions=False),
 )
 
 
@@ -198,12 +201,12 @@ class _StageMender:
                 f"Output `{self._ref.name}` is read by another Func, and its loop {old.name} is split twice, which "
                 "Halide 21 miscompiles. Split each of its loops once."
             )
-        if origin.is_whole:
+        if origin.is_whole and (not self._care.guards_all or size is OutputSize.TILE):
             is_tile, is_only = inner in self._is_tile, inner not in self._is_split
             return self._tails.first_split(
                 self._stage, origin.loop, factor, is_tile=is_tile, is_only=is_only, size=size
             )
-        if origin.trips is None or self._stage.index > 0 or origin.trips < factor:
+        if origin.is_whole or origin.trips is None or self._stage.index > 0 or origin.trips < factor:
             return Tail.GUARD_WITH_IF
         # Within a part that is all there, or guarded: what is shifted there stays there.
         return Tail.SHIFT_INWARDS if origin.trips % factor else self._tails.inner_split(self._stage)
