@@ -74,6 +74,22 @@ def test_child_that_takes_too_long_is_killed_with_all_it_started(tmp_path: Path)
     assert wait_until_gone(int((tmp_path / "pid").read_text()))
 
 
+def test_child_tells_whether_it_has_answered(planted) -> None:
+    with Child(threads=1) as child:
+        assert not child.has_answer(0)
+        child.send(m.Build(str(planted("blur")), "host"))
+        assert child.has_answer(60)
+        assert isinstance(child.receive(0), m.Done)
+        assert not child.has_answer(0)
+
+
+def test_dead_child_has_something_to_tell(planted) -> None:
+    planted("aborts").build()
+    with Child(threads=1) as child:
+        child.send(m.Build(str(planted("aborts")), "host"))
+        assert child.has_answer(60)
+
+
 def test_dead_child_tells_how_it_ended(planted) -> None:
     planted("aborts").build()
     with Child(threads=1) as child, pytest.raises(ChildDiedError, match=r"killed by SIGABRT: .*going down"):

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from metol.errors import RefusedDirectiveError
     from metol.lower.cpu import cpu_directives
     from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+    from metol.lower.from_cpp import read_cpp
     from metol.lower.func_ref import FuncRef, describe_funcs
     from metol.lower.gpu import gpu_directives
     from metol.lower.json_format import schedule_identity
-    from metol.lower.lowering_options import LoweringOptions
+    from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
+    from metol.lower.mend import mend_schedule, mended_versions
     from metol.lower.rewrites import rewritten_directives
     from metol.lower.safe_schedule import plain_directives, root_directives, safe_directives
     from metol.lower.schedule import Schedule, load
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from metol.lower.target import target_directives
 
 __all__ = [
+    "NO_PROMISES",
     "Argument",
     "Call",
     "Directive",
@@ -41,7 +44,10 @@ __all__ = [
     "describe_funcs",
     "gpu_directives",
     "load",
+    "mend_schedule",
+    "mended_versions",
     "plain_directives",
+    "read_cpp",
     "rewritten_directives",
     "root_directives",
     "safe_directives",
@@ -59,6 +65,7 @@ _HOMES = {
     "Loop": "metol.lower.directive",
     "LoweringOptions": "metol.lower.lowering_options",
     "Measured": "metol.lower.schedule_data",
+    "NO_PROMISES": "metol.lower.lowering_options",
     "RVar": "metol.lower.directive",
     "RefusedDirectiveError": "metol.errors",
     "Schedule": "metol.lower.schedule",
@@ -69,7 +76,10 @@ _HOMES = {
     "describe_funcs": "metol.lower.func_ref",
     "gpu_directives": "metol.lower.gpu",
     "load": "metol.lower.schedule",
+    "mend_schedule": "metol.lower.mend",
+    "mended_versions": "metol.lower.mend",
     "plain_directives": "metol.lower.safe_schedule",
+    "read_cpp": "metol.lower.from_cpp",
     "rewritten_directives": "metol.lower.rewrites",
     "root_directives": "metol.lower.safe_schedule",
     "safe_directives": "metol.lower.safe_schedule",

@@ -11,6 +11,7 @@ from math import prod
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
+from metol.lower.nest_facts import facts_of_nests
 from metol.lower.tails import OutputSize, TailRule
 from metol.pipeline import PipelineDag
 
@@ -35,7 +36,7 @@ def cpu_directives(
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
-    tails = TailRule(dag, schedules, options)
+    tails = TailRule(dag, facts_of_nests(dag, schedules), options)
     size = OutputSize.ESTIMATED if options.fixed_sizes else OutputSize.ANY
     for loops in nests.values():
         loops.keep_guarded_tasks_apart(tails, size)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from metol import _core
 from metol.lower.directive import Tail
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
+from metol.lower.nest_facts import NestFacts
 from metol.pipeline import PipelineDag
 
 __all__ = ["OutputSize", "TailRule"]
@@ -41,34 +42,26 @@ class TailRule:
     autoschedulers emit where nobody asks for other sizes.
     """
 
-    def __init__(
-        self, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], options: LoweringOptions = NO_PROMISES
-    ) -> None:
+    def __init__(self, dag: PipelineDag, facts: NestFacts, options: LoweringOptions = NO_PROMISES) -> None:
         self.dag = dag
         self.may_alias = options.may_alias
         self.is_unsafe = options.unsafe_tails
         self.kept = options.kept
-        self.inlined = {s.func for s in schedules if s.placement == _core.Placement.INLINE}
-        self.innermost_dims = {s.func: s.innermost_dim for s in schedules}
-        self.vector_loops = {
-            stage: nest.vector_loop
-            for s in schedules
-            for stage, nest in zip(dag.funcs[s.func].stages, s.stages, strict=False)
-        }
-        self.slide_dims = {s.func: s.slide_dim for s in schedules if s.slide_dim >= 0}
-        followers = {s.func for s in schedules if any(nest.leader >= 0 for nest in s.stages)}
-        leaders = {dag.stages[nest.leader].func for s in schedules for nest in s.stages if nest.leader >= 0}
-        self.share_loops = followers | leaders
-        self.hosts = {s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT}
+        self.inlined = facts.inlined
+        self.innermost_dims = facts.innermost_dims
+        self.vector_loops = facts.vector_loops
+        self.slide_dims = facts.slide_dims
+        self.share_loops = facts.share_loops
+        self.hosts = facts.hosts
         read = {edge.producer for stage in dag.stages for edge in stage.edges}
         self.consumed_outputs = {func for func in read if dag.funcs[func].is_output}
-        readers = {
+        self.readers = {
             stage.func
             for stage in dag.stages
             if stage.func not in self.inlined and any(self._reads_more(stage, loop) for loop in range(len(stage.loops)))
         }
         self.encloses_reader: set[int] = set()
-        for reader in readers:
+        for reader in self.readers:
             while reader in self.hosts:
                 reader = self.hosts[reader]
                 self.encloses_reader.add(reader)
@@ -109,7 +102,7 @@ class TailRule:
             return Tail.SHIFT_INWARDS
         if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_reduction:
             return self._fixed_split(stage, func.estimate[stage.loops[loop].pure_dim].extent, factor)
-        is_sliding = stage.loops[loop].pure_dim == self.slide_dims.get(stage.func, -1)
+        is_sliding = stage.loops[loop].pure_dim in self.slide_dims.get(stage.func, ())
         is_guarded = (
             func.is_output or len(func.stages) > 1 or stage.loops[loop].is_reduction or self._indexes_by_value(stage)
         )
@@ -160,6 +153,23 @@ class TailRule:
         loop = self.vector_loops.get(self.dag.funcs[stage.func].stages[stage.index], -1)
         is_ours = not self.dag.funcs[stage.func].is_output
         return is_ours or loop < 0 or stage.loops[loop].pure_dim == self._dense_dim(stage.func)
+
+    def reads_as_aligned(self, stage: _core.Stage) -> bool:
+        """Would vectors of this Stage read an output, itself or through what is inlined, as if it were aligned?
+
+        Halide 21 takes memory of the caller for aligned where it knows in which place of a vector a load starts: in
+        outputs of one dimension, and in those whose first point it is told.
+        """
+        own = self.dag.funcs[stage.func]
+        if own.is_output and stage.self_accesses and (own.has_known_place or own.dimensions == 1):
+            return True
+        for edge in stage.edges:
+            producer = self.dag.funcs[edge.producer]
+            if producer.is_output and producer.has_known_place:
+                return True
+            if edge.producer in self.inlined and self.reads_as_aligned(self._inlined_stage(edge.producer)):
+                return True
+        return False
 
     def reads_densely(self, stage: _core.Stage) -> bool:
         """Do the lanes of a vector of this Stage read neighbouring places, or all the same one?"""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from metol.measure.given_inputs import GivenInputs
     from metol.measure.given_values import InputValue
     from metol.measure.measurement import Measurement, Status
+    from metol.measure.peer_trial import PeerAnswer, ask_peer
     from metol.measure.race import RacePlan
     from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
     from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
@@ -38,6 +39,7 @@ __all__ = [
     "Measurement",
     "Outcome",
     "OutputSizes",
+    "PeerAnswer",
     "PipelineSource",
     "Progress",
     "RacePlan",
@@ -52,6 +54,7 @@ __all__ = [
     "TimingPlan",
     "Workbench",
     "WorkbenchTimes",
+    "ask_peer",
     "measure_search",
     "save_pipeline",
     "schedule_at_root",
@@ -75,6 +78,7 @@ _HOMES = {
     "Measurement": "metol.measure.measurement",
     "OutputSizes": "metol.measure.size_checks",
     "PEERS": "metol.measure.scheduler",
+    "PeerAnswer": "metol.measure.peer_trial",
     "PipelineSource": "metol.measure.source",
     "Progress": "metol.measure.runner",
     "RunOptions": "metol.measure.trial",
@@ -86,6 +90,7 @@ _HOMES = {
     "SourceKind": "metol.measure.source",
     "Status": "metol.measure.measurement",
     "TimingPlan": "metol.measure.timing",
+    "ask_peer": "metol.measure.peer_trial",
     "measure_search": "metol.measure.search_trial",
     "save_pipeline": "metol.measure.serialized",
     "schedule_at_root": "metol.measure.scheduler",

@@ -24,6 +24,7 @@ from metol.lower import Schedule
 from metol.measure import messages as m
 from metol.measure.case_names import AWKWARD, ESTIMATED
 from metol.measure.gate import BufferSizes, Gate
+from metol.measure.peer_trial import answer_of_peer
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
 from metol.measure.source import PipelineSource, SourceKind, load_app
@@ -67,6 +68,9 @@ class Session:
                 return search_and_count(
                     Scheduler.parse(request.scheduler), self._pipeline, self._target, request.threads
                 )
+            case m.AskPeer():
+                strip_schedules(self._pipeline)
+                return answer_of_peer(Scheduler.parse(request.scheduler), self._pipeline, self._target, request.threads)
             case m.Compile():
                 return self._compile()
             case m.MakeCases():

@@ -1,8 +1,8 @@
 """What a parent asks a child process, and what the child answers: one JSON object a line.
 
 The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` or any number of `MakeCase` (the
-reference alone), or any number of `Verify`, `GrowInputs` and `Time`; or `OpenGate` and any number of `Judge`. Arrays
-never travel here; they lie in the folders of cases.
+reference alone), or any number of `Verify`, `GrowInputs` and `Time`; or `OpenGate` and any number of `Judge`; or
+`Build` and `AskPeer`. Arrays never travel here; they lie in the folders of cases.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Any
 __all__ = [
     "Answer",
     "ApplyScheduler",
+    "AskPeer",
     "Build",
     "CasesMade",
     "Compile",
@@ -23,6 +24,7 @@ __all__ = [
     "MakeCase",
     "MakeCases",
     "OpenGate",
+    "PeerText",
     "Request",
     "Samples",
     "Search",
@@ -61,6 +63,16 @@ class Search:
 
     scheduler: str
     """A `Scheduler` as text."""
+    threads: int
+    """How many threads the schedule will have."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskPeer:
+    """Let one of Halide's own autoschedulers schedule the pipeline that was built, and tell the schedule."""
+
+    scheduler: str
+    """A `Scheduler` as text; one of `PEERS`."""
     threads: int
     """How many threads the schedule will have."""
 
@@ -179,6 +191,16 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerText:
+    """The answer to `AskPeer`."""
+
+    cpp: str
+    """The schedule, as the autoscheduler prints it in C++."""
+    seconds: float
+    """How long it took, by the child's clock."""
+
+
+@dataclass(frozen=True, slots=True)
 class CasesMade:
     """The answer to `MakeCases`, `MakeCase` and `GrowInputs`."""
 
@@ -220,9 +242,20 @@ class Failure:
 
 
 Request = (
-    Build | ApplyScheduler | Search | Compile | MakeCases | MakeCase | GrowInputs | Verify | Time | OpenGate | Judge
+    Build
+    | ApplyScheduler
+    | Search
+    | AskPeer
+    | Compile
+    | MakeCases
+    | MakeCase
+    | GrowInputs
+    | Verify
+    | Time
+    | OpenGate
+    | Judge
 )
-Answer = Done | Searched | CasesMade | Verdict | Samples | Judgement | Failure
+Answer = Done | Searched | PeerText | CasesMade | Verdict | Samples | Judgement | Failure
 
 _CLASSES: dict[str, type[Any]] = {c.__name__: c for c in (*Request.__args__, *Answer.__args__)}
 

@@ -96,6 +96,13 @@ class Child:
         """Kill the child from another thread than the one that asks it, which gets a ChildDiedError."""
         self._kill()
 
+    def has_answer(self, wait_seconds: float) -> bool:
+        """Tell whether `receive` has something to return or to raise at once, after waiting for it a while."""
+        if b"\n" in self._buffer:
+            return True
+        ready, _, _ = select.select([self._answer_fd], [], [], wait_seconds)
+        return bool(ready)
+
     def close(self) -> None:
         """Kill the child and all that it started."""
         if self._answer_fd < 0:

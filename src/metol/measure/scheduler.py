@@ -127,6 +127,14 @@ class Scheduler:
             return int(result.candidates), float(result.costing_seconds)
         return 0, 0.0
 
+    def peer_schedule(self, pipeline: Any, target: Any, threads: int) -> str:
+        """Let a peer schedule `pipeline`, which carries no schedule, in place, and return its schedule in C++.
+
+        Raises:
+            RuntimeError: Halide rejected an option, or the autoscheduler gave up.
+        """
+        return _apply_peer(PEERS[self.name], dict(self.options), pipeline, target, threads)
+
 
 def schedule_at_root(pipeline: Any, kept: Collection[int] = ()) -> None:
     """Compute every Func at root, in the order of its definition: slow, certain to lower, and right at every size.
@@ -161,13 +169,15 @@ def _load_peer(peer: _Peer) -> None:
     hl.load_plugin(f"{hl.install_dir()}/lib64/libautoschedule_{peer.plugin}.so")
 
 
-def _apply_peer(peer: _Peer, options: dict[str, Option], pipeline: Any, target: Any, threads: int) -> None:
+def _apply_peer(peer: _Peer, options: dict[str, Option], pipeline: Any, target: Any, threads: int) -> str:
+    """Let a peer schedule in place; the schedule, as C++."""
     import halide as hl
 
     _load_peer(peer)
     values = {"parallelism": threads, **dict(peer.options), **options}
     text = {key: str(value) for key, value in values.items()}
-    pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(peer.halide_name, text))
+    results = pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(peer.halide_name, text))
+    return str(results.schedule_source)
 
 
 def _parse_option(part: str, text: str) -> tuple[str, Option]:

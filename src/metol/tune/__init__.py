@@ -9,6 +9,7 @@ from metol.tune.final_race import FinalRace
 from metol.tune.lock_file import LockReport, check_lock_file
 from metol.tune.lookup import key_of
 from metol.tune.machine_identity import fingerprint, machine_identity
+from metol.tune.peers import PeerSeed, peer_schedules
 from metol.tune.problem import Problem
 from metol.tune.progress import Progress, TuningProgress
 from metol.tune.record import Record, RecordKey, SearchTerms
@@ -22,6 +23,7 @@ __all__ = [
     "MODES",
     "FinalRace",
     "LockReport",
+    "PeerSeed",
     "Problem",
     "Progress",
     "Record",
@@ -43,6 +45,7 @@ __all__ = [
     "key_of",
     "machine_identity",
     "mode_budget",
+    "peer_schedules",
     "settings_of_mode",
     "tune_all",
 ]
