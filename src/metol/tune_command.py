@@ -5,12 +5,11 @@ tuned. The first Ctrl-C settles for the best so far.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from metol.bench_command import SOURCE_HELP, Seed
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from metol.tune import TuningFailure, TuningResult
 
 __all__ = ["tune"]
-
-# Where the suite's modules lie, in a checkout and when installed.
-_SUITE_FOLDERS = ("apps", "metol_apps")
 
 
 def tune(
@@ -122,11 +118,10 @@ def _expand(texts: Sequence[str]) -> "list[PipelineSource]":
     sources = []
     for text in texts:
         path = Path(text)
-        if path.exists() and path.resolve().parent.name in _SUITE_FOLDERS:
-            if path.stem in metol_apps.names():
-                sources.append(PipelineSource.parse(f"app:{path.stem}"))
-            continue
-        sources.append(PipelineSource.parse(text))
+        if not path.exists() or not all((path.parent / f"{name}.py").exists() for name in metol_apps.names()):
+            sources.append(PipelineSource.parse(text))
+        elif path.stem in metol_apps.names():
+            sources.append(PipelineSource.parse(f"app:{path.stem}"))
     return sources
 
 
@@ -141,45 +136,31 @@ class _Tuning:
         settings = TuningSettings(seed=seed)
         tuner = replace(settings.tuner, seed=seed, peers=settings.tuner.peers if asks_peers else ())
         self._options, self._settings = settings_of_mode(mode, options, replace(settings, tuner=tuner))
-        self._budget = mode_budget(mode, budget)
+        self._mode, self._given = mode, budget
+        mode_budget(mode, budget)  # complains before anything is built
 
     def tune(
         self, sources: "Sequence[PipelineSource]", how: dict[str, Any], records: Path | None, *, must_exist: bool
     ) -> "tuple[TuningResult | TuningFailure, ...]":
         """Tune all, and show how it goes."""
         from metol.interrupts import first_interrupt
-        from metol.tune import Problem, Records, tune_all
+        from metol.tune import Problem, Records, mode_budget, shown_progress, tell_how_to_stop, tune_all
 
         with contextlib.ExitStack() as stack:
             database = None if records is None else stack.enter_context(Records(records, may_create=not must_exist))
-            is_cancelled = stack.enter_context(first_interrupt(_tell_how_to_stop))
+            is_cancelled = stack.enter_context(first_interrupt(tell_how_to_stop))
             problems: list[Problem] = [
                 stack.enter_context(Problem(source, options=self._options, **how)) for source in sources
             ]
-            progress = stack.enter_context(_shown())
+            progress = stack.enter_context(shown_progress(is_always=True))
             return tune_all(
                 problems,
-                self._budget,
+                mode_budget(self._mode, self._given, len(problems)),
                 self._settings,
                 records=database,
                 progress=progress,
                 is_cancelled=is_cancelled,
             )
-
-
-@contextlib.contextmanager
-def _shown() -> Iterator[Any]:
-    """Show progress on stderr: one line that changes on a terminal, and a line a batch elsewhere."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    if console.is_terminal:
-        with console.status("starting") as status:
-            yield lambda progress: status.update(escape(progress.text))
-    else:
-        yield lambda progress: console.print(escape(progress.text))
-
-
-def _tell_how_to_stop() -> None:
-    say("finishing with the best schedule measured so far; Ctrl-C again gives up")
 
 
 def _print_results(results: "Sequence[TuningResult | TuningFailure]") -> None:

@@ -1,6 +1,6 @@
 """What the tests of tuning measure without measuring: proposals and records that nobody ran."""
 
-from metol.lower import Call, Directive, FuncRef, Schedule, Var
+from metol.lower import Call, Directive, FuncRef, Schedule, Tail, Var
 from metol.measure import Status
 from metol.tune import Record, RecordKey, SearchTerms
 from metol.tune.proposals import Proposal
@@ -12,9 +12,10 @@ KEY = RecordKey(
 
 
 def proposal(name: str, origin: str = "sample") -> Proposal:
-    """A schedule that differs from others by the name of a loop."""
-    funcs = (FuncRef(0, "output", (name,), output=0),)
-    return Proposal(origin, Schedule(funcs, (Directive(0, 0, Call.PARALLEL, (Var(name),)),), algorithm_hash="0" * 16))
+    """A schedule that differs from others, by a factor that its name stands for."""
+    funcs = (FuncRef(0, "output", ("x",), output=0),)
+    split = (Var("x"), Var("xo"), Var("xi"), ord(name[0]), Tail.GUARD_WITH_IF)
+    return Proposal(origin, Schedule(funcs, (Directive(0, 0, Call.SPLIT, split),), algorithm_hash="0" * 16))
 
 
 def record_of(proposed: Proposal, run_ms: float) -> Record:

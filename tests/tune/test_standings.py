@@ -61,4 +61,14 @@ def test_every_origin_has_its_best_score() -> None:
     standings = Standings()
     for each in (standing("a", 3.0), standing("b", 2.0), standing("c", 5.0, "safe")):
         standings.add(each)
-    assert standings.by_origin() == {"sample": 2.0, "safe": 5.0}
+    assert {origin: each.score_ms for origin, each in standings.by_origin().items()} == {"sample": 2.0, "safe": 5.0}
+
+
+def test_a_score_that_is_known_better_takes_the_place_of_the_first() -> None:
+    standings = Standings()
+    first = standing("a", 1.0)
+    standings.add(first)
+    standings.rescore(first.proposal.schedule, 1.5)
+    standings.rescore(standing("b", 1.0).proposal.schedule, 0.1)  # nobody knows it
+    assert [each.score_ms for each in standings] == [1.5]
+    assert standings.find(first.proposal.schedule) == replace(first, score_ms=1.5)

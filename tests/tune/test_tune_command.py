@@ -15,6 +15,7 @@ import pytest
 from command_line import PIPELINES, metol
 
 import metol as library
+import metol_apps
 from metol.measure import PipelineSource
 from metol.tune import Records
 from metol.tune_command import _expand
@@ -57,10 +58,17 @@ def test_mistake_is_told_in_one_line_with_exit_code_2(words: tuple[str, ...], me
 def test_files_of_the_suite_stand_for_its_apps(tmp_path: Path) -> None:
     apps = tmp_path / "apps"
     apps.mkdir()
-    for name in ("__init__.py", "harris.py", "images.py", "py.typed"):
-        (apps / name).touch()
+    for name in ("__init__", "images", *metol_apps.names()):
+        (apps / f"{name}.py").touch()
     texts = sorted(str(path) for path in apps.iterdir())
-    assert _expand([*texts, "app:blur"]) == [PipelineSource.parse("app:harris"), PipelineSource.parse("app:blur")]
+    suite = [PipelineSource.parse(f"app:{name}") for name in sorted(metol_apps.names())]
+    assert _expand([*texts, "app:blur"]) == [*suite, PipelineSource.parse("app:blur")]
+
+
+def test_file_of_a_users_folder_is_no_app(folder: Path) -> None:
+    (folder / "blur.py").write_text(PIPELINES)
+    text = f"{folder}/blur.py:ramp"
+    assert _expand([text]) == [PipelineSource.parse(text)]
 
 
 @pytest.mark.slow
@@ -115,19 +123,15 @@ def test_kill_loses_no_record_and_tuning_goes_on(folder: Path) -> None:
     words = [*("tune", SOURCE, *QUICK), "--budget", "100 trials", "--records", "tuning.db"]
     seen: list[str] = []
     for _ in range(3):
+        command = [sys.executable, "-m", "metol.cli", *words]
         process = subprocess.Popen(
-            [sys.executable, "-m", "metol.cli", *words],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
-        for uids in _growing(file, process):
-            if len(uids) > len(seen):
-                os.kill(process.pid, signal.SIGKILL)
-                process.wait()
-                seen = uids
-                break
+        try:
+            seen = next(uids for uids in _growing(file, process) if len(uids) > len(seen))
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
         with Records(file) as database:
             left = [record.uid for record in database.all()]
             keys = {record.key for record in database.all()}

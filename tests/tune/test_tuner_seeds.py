@@ -1,5 +1,7 @@
 """What was measured earlier is tried again in a pipeline that was built again."""
 
+from dataclasses import replace
+
 import halide as hl
 from measured import KEY
 from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, finish, image
@@ -34,6 +36,8 @@ def test_a_schedule_without_decisions_is_tried_where_names_that_nobody_chose_dif
     with Problem(total(), options=QUICK, threads=2) as before:
         schedule = schedule_of(before)
     assert any(directive.call is Call.RFACTOR for directive in schedule.directives)
+    # Not what the search finds again, whatever its loops are called.
+    schedule = replace(schedule, directives=tuple(d for d in schedule.directives if d.call is not Call.VECTORIZE))
     record = Record(KEY, "total", "search", Status.OK, schedule=schedule.to_json(), run_ms=1.0, is_verified=True)
     with Problem(total(), options=QUICK, threads=2) as problem:
         seeds = Tuner(problem, TunerOptions(), Standings()).seeds(problem.planner.search(), [record], [])

@@ -5,10 +5,13 @@ travels to a child as a folder, and there takes the place of inputs of a case. A
 alone; numbers hold at every size.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from metol.errors import GivenInputError
 from metol.measure.case import BufferShape, Case, Input
@@ -58,6 +61,17 @@ class GivenInputs:
                 raise GivenInputError(f"Input `{name}` is given twice; give it once.")
             values[name] = parse_value(value, _find(name, arguments))
         return GivenInputs.read(values, arguments)
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything given: 12 hexadecimal digits."""
+        found = hashlib.sha256()
+        for item in sorted(self.inputs, key=lambda item: item.name):
+            found.update(f"{item.name} {item.number} {item.mins}".encode())
+            if item.array is not None:
+                found.update(f"{item.array.shape} {item.array.dtype}".encode())
+                found.update(np.ascontiguousarray(item.array).tobytes())
+        return found.hexdigest()[:12]
 
     @property
     def numbers(self) -> "GivenInputs":

@@ -11,7 +11,7 @@ from metol.tune.lookup import key_of
 from metol.tune.machine_identity import fingerprint, machine_identity
 from metol.tune.peers import PeerSeed, peer_schedules
 from metol.tune.problem import Problem
-from metol.tune.progress import Progress, TuningProgress
+from metol.tune.progress import Progress, TuningProgress, shown_progress, tell_how_to_stop
 from metol.tune.record import Record, RecordKey, SearchTerms
 from metol.tune.result import TuningFailure, TuningResult
 from metol.tune.tables import is_database
@@ -47,5 +47,7 @@ __all__ = [
     "mode_budget",
     "peer_schedules",
     "settings_of_mode",
+    "shown_progress",
+    "tell_how_to_stop",
     "tune_all",
 ]

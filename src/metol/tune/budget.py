@@ -9,7 +9,7 @@ from metol.errors import TuningError
 
 __all__ = ["Clock", "TuningBudget"]
 
-_UNIT_SECONDS = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_UNIT_SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "m": 60.0, "min": 60.0, "minutes": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
@@ -59,6 +59,8 @@ class Clock:
         """Start now."""
         self.budget = budget
         self.trials = 0
+        self.reserve_seconds = 0.0
+        """What is kept for final races, of all who share the budget."""
         self._started = time.monotonic()
 
     @property

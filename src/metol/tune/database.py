@@ -7,7 +7,7 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,7 +20,7 @@ from metol.measure import Status
 from metol.tune.record import Record, RecordKey, SearchTerms, canonical, digest
 from metol.tune.tables import machines, open_engine, problems, reading, records, schedules
 
-__all__ = ["Records", "best_of"]
+__all__ = ["Records", "best_of", "median_ms"]
 
 # Columns of the table that are fields of `Record` by the same name and need no reading.
 _PLAIN = [
@@ -80,8 +80,19 @@ class Records:
         return tuple(self._select(_same_key(key)))
 
     def best(self, key: RecordKey) -> Record | None:
-        """Return the record of the schedule that is fastest under this key; None where none was right."""
-        return best_of(self.of_key(key))
+        """Return the record of the schedule that is fastest under this key; None where none was right.
+
+        Where nothing was measured on these inputs, what was measured on others counts.
+        """
+        return best_of(self.of_key(key)) or best_of(self._of_any_inputs(key))
+
+    def _of_any_inputs(self, key: RecordKey) -> Iterator[Record]:
+        """What was measured under keys that differ in the inputs alone."""
+        wanted = replace(SearchTerms.from_text(key.terms), inputs="")
+        *rest, _ = _same_key(key)
+        for record in self._select(rest):
+            if replace(SearchTerms.from_text(record.key.terms), inputs="") == wanted:
+                yield record
 
     def seeds(self, key: RecordKey, limit: int = 4) -> tuple[Record, ...]:
         """Return the best of this algorithm on other machines, for other sizes, or by other releases of Halide.
@@ -159,6 +170,15 @@ def best_of(measured: Iterable[Record]) -> Record | None:
         if best is None or median < best[0]:
             best = (median, nearest)
     return None if best is None else best[1]
+
+
+def median_ms(measured: Iterable[Record]) -> dict[str, float]:
+    """Return the median time of each schedule that was right, by its digest."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for record in measured:
+        if record.is_usable and record.run_ms is not None:
+            times[record.schedule_digest].append(record.run_ms)
+    return {digest: statistics.median(found) for digest, found in times.items()}
 
 
 def _same_key(key: RecordKey) -> tuple[sa.ColumnElement[bool], ...]:

@@ -13,12 +13,12 @@ import halide as hl
 
 from metol.measure import (
     CheckOutcome,
-    LocalWorkbench,
     Measurement,
     Outcome,
     RunOptions,
     SizeChecker,
     Status,
+    Workbench,
     sizes_to_check,
 )
 from metol.tune.journal import Journal
@@ -35,15 +35,20 @@ class FinalRace:
     """How the best few are measured at the end."""
 
     finalists: int = 4
-    """Schedules that run."""
+    """Schedules that run, the best of them all first; what the search found by itself runs besides."""
     processes: int = 3
     """How often each is compiled and timed in a process of its own."""
-    photo_finish: float = 1.15
+    photo_finish: float = 1.3
     """Whoever was this many times as slow as the best has no chance, and is left out."""
 
-    def seconds(self, compile_seconds: float, cores: int) -> float:
-        """Estimate how long it takes, where a trial takes so long to compile and verify on one core."""
-        return self.processes * self.finalists * (compile_seconds / cores + 1.0)
+    def seconds(self, compile_seconds: float, race_seconds: float) -> float:
+        """Estimate how long it takes.
+
+        Args:
+            compile_seconds: Wall-clock seconds to compile and verify one schedule of a batch.
+            race_seconds: To time it, until its median is known.
+        """
+        return self.processes * (self.finalists + 1) * (compile_seconds + race_seconds)
 
     def chosen(self, problem: Problem, standings: Standings, journal: Journal, options: RunOptions) -> list[Standing]:
         """Return who runs, each of which is right at every size; those that are not leave the standings."""
@@ -58,26 +63,31 @@ class FinalRace:
                 journal.note([(standing.proposal, Outcome(failed))])
             else:
                 chosen.append(standing)
-        return chosen
+        own = [standing for standing in standings.ranked() if standing.proposal.origin == "search"]
+        return chosen + [standing for standing in own[:1] if standing not in chosen]
 
     def run(
         self,
-        workbench: LocalWorkbench,
+        workbench: Workbench,
         journal: Journal,
         finalists: Sequence[Standing],
         *,
         has_time: Callable[[], bool],
         is_cancelled: Callable[[], bool],
     ) -> tuple[Record, ...]:
-        """Measure each in one process after the other, at least once, as long as there is time."""
+        """Measure each in one process after the other, at least once, as long as there is time.
+
+        What is interrupted is not noted: those who had their turn would look better than those who had not.
+        """
         records: list[Record] = []
+        proposals = [standing.proposal for standing in finalists]
         for number in range(self.processes):
-            if is_cancelled() or (number > 0 and not has_time()):
+            if number > 0 and not has_time():
                 break
-            proposals = [standing.proposal for standing in finalists]
             outcomes = workbench.race_afresh([proposal.schedule for proposal in proposals], is_cancelled)
-            ran = [pair for pair in zip(proposals, outcomes, strict=True) if not pair[1].is_cancelled]
-            records += journal.note(ran, is_final=True)
+            if is_cancelled() or any(outcome.is_cancelled for outcome in outcomes):
+                break
+            records += journal.note(list(zip(proposals, outcomes, strict=True)), is_final=True)
         return tuple(records)
 
 

@@ -1,8 +1,8 @@
 """Measured descent around a schedule that no search of ours made: the same calls with one number or flag changed.
 
-Enters: a schedule as its autoscheduler printed it, and what mending made of it. Leave: proposals with one factor doubled
-or halved, or one loop no longer unrolled, mended the same way. There is no loop nest, so the cost model cannot rank them:
-they come in random order.
+Enters: a schedule as its autoscheduler printed it, and what mending made of it. Leave: proposals with one factor twice
+or half as large, or one loop no longer unrolled, mended the same way. There is no loop nest, so the cost model cannot
+rank them: they come in random order.
 """
 
 from collections.abc import Collection, Iterator

@@ -49,9 +49,13 @@ class Journal:
         return made
 
     def _record(self, proposal: Proposal, outcome: Outcome, *, is_final: bool) -> Record:
+        row = replace(outcome.measurement, app=self._problem.label)
+        if proposal.is_foreign and not is_final and row.verified:
+            # Before the final race it is run at every size; until then nobody is to find it here and use it.
+            row = replace(row, verified=False, detail=f"not run at every size; {row.detail}")
         return Record.of_measurement(
             self._problem.key,
-            replace(outcome.measurement, app=self._problem.label),
+            row,
             proposal.schedule,
             proposal.origin,
             nest="" if proposal.nest is None else proposal.nest.to_json(),

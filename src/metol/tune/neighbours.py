@@ -51,9 +51,10 @@ class Neighbours:
     def draw(self, count: int, tried: Collection[str]) -> list[Proposal]:
         """Return up to `count` proposals that were not tried; fewer, or none, where all around has been."""
         chosen: dict[str, Proposal] = {}
-        if self._flag is not None and self._flag.text not in tried:
-            chosen[self._flag.text] = self._flag
-        self._flag = None
+        if self._flag is not None and count > 0:
+            if self._flag.text not in tried:
+                chosen[self._flag.text] = self._flag
+            self._flag = None
         of_decision: Counter[int] = Counter()
         later: list[_Neighbour] = []
         for place, neighbour in enumerate(self._waiting):

@@ -26,10 +26,10 @@ class PeerSeed:
     """Its name in `PEERS`, with its options."""
     schedule: Schedule | None = None
     """Its schedule, mended and accepted; None where there is none."""
-    printed: Schedule | None = None
-    """Its schedule as it is, before its tails were mended."""
     failure: str = ""
     """Why there is none; empty where there is."""
+    printed: Schedule | None = None
+    """Its schedule as it is, before its tails were mended."""
 
 
 def peer_schedules(
@@ -89,4 +89,4 @@ def _seed(
         schedule, refusal = mend_schedule(printed, dag, refuse, options)
     except ScheduleFormatError as error:
         return PeerSeed(peer, failure=str(error))
-    return PeerSeed(peer, schedule, printed, refusal)
+    return PeerSeed(peer, schedule, refusal, printed)

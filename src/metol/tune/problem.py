@@ -24,6 +24,7 @@ from metol.measure import (
     RacePlan,
     RunOptions,
     SourceKind,
+    Workbench,
     save_pipeline,
 )
 from metol.options import SearchOptions
@@ -65,17 +66,19 @@ class Problem:
 
         Raises:
             GivenInputError: an input is not one of the pipeline's, or of the wrong type or size.
-            MetolError: the pipeline cannot be built, read or saved.
-            RecordError: its measurements cannot be filed.
+            ExtractionError: the pipeline does something that the search cannot describe.
+            MetolError: the pipeline cannot be built or saved.
         """
         self.is_cold = is_cold
         self.options = options or SearchOptions()
         named = PipelineSource.parse(pipeline) if isinstance(pipeline, str) else pipeline
         live = named.build() if isinstance(named, PipelineSource) else named
         self.planner = Planner(live, self.options, target=target, estimates=estimates, machine=machine, threads=threads)
+        _ = self.planner.dag  # raises where the search cannot describe the pipeline: there is nothing to tune then
         self.inputs = _given(inputs, self.planner.pipeline)
         self.identity: Mapping[str, Any] = machine_identity()
-        terms = SearchTerms(self.threads, self.options.fixed_sizes, self.options.may_alias, is_cold)
+        digest = "" if self.inputs is None else self.inputs.digest
+        terms = SearchTerms(self.threads, self.options.fixed_sizes, self.options.may_alias, is_cold, digest)
         self.key = RecordKey.of(self.planner.frame, fingerprint(dict(self.identity)), terms)
         self._judges: queue.SimpleQueue[Acceptance] = queue.SimpleQueue()
         self._owned: list[Acceptance] = []
@@ -87,7 +90,7 @@ class Problem:
         """Threads that the schedule will run with."""
         return self.planner.machine.host_threads
 
-    def workbench(self, options: RunOptions, plan: RacePlan | None = None) -> LocalWorkbench:
+    def workbench(self, options: RunOptions, plan: RacePlan | None = None) -> Workbench:
         """Return a workbench whose schedules are judged first; `options` are for this problem's threads and target."""
         return LocalWorkbench(self.source, options, refusal=self.refusal, plan=plan)
 
@@ -95,6 +98,12 @@ class Problem:
         """Tell why a schedule must not be used, or ""; several threads may ask at once."""
         with self._judge() as judge:
             return judge.refusal(schedule)
+
+    def rest(self) -> None:
+        """End the judges, while others have their turn; they start again when somebody asks."""
+        while self._owned:
+            self._owned.pop().close()
+        self._judges = queue.SimpleQueue()
 
     def open_judges(self) -> None:
         """Start as many judges as there are cores; their children get ready while the caller searches."""
@@ -105,9 +114,7 @@ class Problem:
 
     def close(self) -> None:
         """End the judges and remove the files."""
-        for judge in self._owned:
-            judge.close()
-        self._owned.clear()
+        self.rest()
         if self._folder is not None:
             self._folder.cleanup()
 

@@ -1,10 +1,16 @@
-"""How tuning is going, for whoever watches."""
+"""How tuning is going, for whoever watches.
 
+In: steps. Out: a line on stderr that changes, on a terminal, and a line a step elsewhere.
+"""
+
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["Progress", "TuningProgress"]
+from metol.console import say
+
+__all__ = ["Progress", "TuningProgress", "shown_progress", "tell_how_to_stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +52,24 @@ class TuningProgress:
 
 Progress = Callable[[TuningProgress], None]
 """Told after every step."""
+
+
+@contextlib.contextmanager
+def shown_progress(*, is_always: bool = False) -> Iterator[Progress]:
+    """Yield what shows progress on stderr: on a terminal, and elsewhere only if `is_always` says so."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if console.is_terminal:
+        with console.status("starting") as status:
+            yield lambda progress: status.update(escape(progress.text))
+    elif is_always:
+        yield lambda progress: console.print(escape(progress.text))
+    else:
+        yield lambda _: None
+
+
+def tell_how_to_stop() -> None:
+    """Say what the first interrupt does, and what a second would."""
+    say("finishing with the best schedule measured so far; Ctrl-C again gives up")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from metol import _core
 from metol.candidates import Nest
-from metol.lower import Schedule
+from metol.lower import Argument, RVar, Schedule, Site, Tail, Var
 from metol.planner import Planner
 from metol.search import Form
 
@@ -37,8 +37,31 @@ class Proposal:
 
 
 def directives_text(schedule: Schedule) -> str:
-    """Return the directives of a schedule as text that tells nothing else."""
-    return json.dumps(json.loads(schedule.to_json())["directives"])
+    """Return the directives of a schedule as text that is equal for schedules that do the same.
+
+    Loops are numbered, for the names of those that nobody named differ from run to run.
+    """
+    names: dict[int, dict[str, int]] = {}
+    for func in schedule.funcs:
+        loops = [*func.args, *(name for update in func.rvars for name in update)]
+        names[func.index] = {name: number for number, name in enumerate(dict.fromkeys(loops))}
+
+    def shown(func: int, value: Argument) -> object:
+        match value:
+            case Var() | RVar():
+                known = names.setdefault(func, {})
+                return [type(value).__name__, known.setdefault(value.name, len(known))]
+            case Site():
+                return [value.func, value.stage, None if value.loop is None else shown(value.func, value.loop)]
+            case Tail():
+                return value.value
+        return value
+
+    lines = [
+        [one.func, one.stage, one.branch, one.call.value, *(shown(one.func, value) for value in one.args)]
+        for one in schedule.directives
+    ]
+    return json.dumps(lines)
 
 
 def propose_state(

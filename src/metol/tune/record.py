@@ -48,10 +48,14 @@ class SearchTerms:
     """Whether an output may be the memory of an input."""
     is_cold: bool = False
     """Whether caches are emptied before each run that is timed."""
+    inputs: str = ""
+    """A digest of the inputs that the user gave; empty for random ones."""
 
     def to_text(self) -> str:
         """Return the terms as a part of a key."""
-        return canonical(asdict(self))
+        content = asdict(self)
+        # Left out where there are none, so that such terms are what they were in version 1.
+        return canonical({name: value for name, value in content.items() if name != "inputs" or value})
 
     @staticmethod
     def from_text(text: str) -> "SearchTerms":

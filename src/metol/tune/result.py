@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from metol.errors import MetolError
 from metol.lower import Schedule
 from metol.measure import Status
 from metol.pipeline import strip_schedules
@@ -91,3 +92,5 @@ class TuningFailure:
     """Why not."""
     history: tuple[Record, ...] = ()
     """What was measured all the same."""
+    error: MetolError | None = None
+    """The error that ended it."""

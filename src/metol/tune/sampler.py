@@ -34,7 +34,7 @@ class Sampler:
 
     def draw(self, count: int, tried: Collection[str], model: _core.CostModel) -> list[Proposal]:
         """Return up to `count` proposals whose text is not among those tried, the cheapest first."""
-        drawn: list[tuple[float, int, _core.States]] = []
+        drawn: dict[tuple[int, int], tuple[float, int, _core.States]] = {}
         for _ in range(_DRAWS * count):
             place = 0 if len(self._forms) == 1 or self._rng.random() < _FAVOURITE_SHARE else self._other()
             space = self._forms[place].space
@@ -43,10 +43,10 @@ class Sampler:
             found = search.search(space, model, Budget.start())
             identity = (place, int(space.identity_hash(found.state)[0]))
             if identity not in self._seen:
-                self._seen.add(identity)
-                drawn.append((found.cost_seconds, place, found.state))
+                drawn.setdefault(identity, (found.cost_seconds, place, found.state))
         proposals: dict[str, Proposal] = {}
-        for cost, place, state in sorted(drawn, key=lambda item: item[0]):
+        for identity, (cost, place, state) in sorted(drawn.items(), key=lambda item: item[1][0]):
+            self._seen.add(identity)  # those that are left may be drawn again
             form = self._forms[place]
             nest = self._planner.nest_of(form, state)
             proposal = propose_state(self._planner, form, state, nest, "sample", predicted_seconds=cost)

@@ -4,9 +4,10 @@ In: proposals and their outcomes. Out: the best few to go on from, and how much 
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from metol.tune.proposals import Proposal
+from metol.lower import Schedule
+from metol.tune.proposals import Proposal, directives_text
 from metol.tune.record import Record
 
 __all__ = ["Standing", "Standings"]
@@ -57,13 +58,22 @@ class Standings:
         """The fastest; None where none was right."""
         return min(self._standings.values(), key=lambda standing: standing.score_ms, default=None)
 
-    def by_origin(self) -> dict[str, float]:
-        """Return the best score of each origin."""
-        scores: dict[str, float] = {}
-        for standing in self._standings.values():
-            origin = standing.proposal.origin
-            scores[origin] = min(standing.score_ms, scores.get(origin, standing.score_ms))
-        return scores
+    def by_origin(self) -> dict[str, Standing]:
+        """Return the best of each origin."""
+        found: dict[str, Standing] = {}
+        for standing in self.ranked():
+            found.setdefault(standing.proposal.origin, standing)
+        return found
+
+    def find(self, schedule: Schedule) -> Standing | None:
+        """Return the standing of a schedule; None where it has none."""
+        return self._standings.get(directives_text(schedule))
+
+    def rescore(self, schedule: Schedule, score_ms: float) -> None:
+        """Take a score that is known better now than when it was added."""
+        standing = self.find(schedule)
+        if standing is not None:
+            self._standings[standing.proposal.text] = replace(standing, score_ms=score_ms)
 
     def __len__(self) -> int:
         return len(self._standings)

@@ -19,12 +19,16 @@ from metol.tune.foreign_neighbours import ForeignNeighbours
 from metol.tune.neighbours import Neighbours
 from metol.tune.peers import peer_schedules
 from metol.tune.problem import Problem
-from metol.tune.proposals import Proposal
+from metol.tune.proposals import Proposal, directives_text
 from metol.tune.record import Record
 from metol.tune.sampler import Sampler
 from metol.tune.standings import Standings
 
 __all__ = ["Retrainer", "Tuner", "TunerOptions"]
+
+
+# What is measured before all else.
+_FIRST = {"search": 0, "safe": 1}
 
 
 class Retrainer(Protocol):
@@ -43,8 +47,8 @@ class TunerOptions:
     """Schedules that are compiled, and then raced, together."""
     sample_share: float = 0.3
     """Share of the budget after which samples give way to what lies around the best."""
-    peer_share: float = 0.15
-    """Share of the time that a peer's search may take."""
+    peer_share: float = 0.05
+    """Share of the time that the searches of all peers may take."""
     starts: int = 3
     """How many of the best descent goes on from, in turn."""
     peers: tuple[str, ...] = tuple(PEERS)
@@ -87,9 +91,9 @@ class Tuner:
             *(self._of_record(record, "seed") for record in elsewhere),
         ]
         distinct: dict[str, Proposal] = {}
-        for seed in seeds:
-            if seed is not None:
-                distinct.setdefault(seed.text, seed)
+        # After the search's own the safe schedule: what is gained is told against it, however small the budget.
+        for seed in sorted(filter(None, seeds), key=lambda seed: _FIRST.get(seed.origin, len(_FIRST))):
+            distinct.setdefault(seed.text, seed)
         return list(distinct.values())
 
     def peers(self, seconds: float, is_cancelled: Callable[[], bool]) -> Iterator[tuple[Proposal | None, str]]:
@@ -106,6 +110,7 @@ class Tuner:
             refuse=self._problem.refusal,
             threads=self._problem.threads,
             limit_seconds=seconds,
+            options=self.planner.lowering,
             is_cancelled=is_cancelled,
         )
         for seed in seeds:
@@ -162,22 +167,35 @@ class Tuner:
         return ForeignNeighbours(self.planner, proposal, self._options.seed)
 
     def _of_record(self, record: Record, origin: str) -> Proposal | None:
-        """What was measured once, for this pipeline: by its decisions where they are known and still lead somewhere."""
-        if record.nest:
-            try:
-                nest = Nest.from_json(record.nest)
-                form, state = self.planner.state_of(nest)
-                schedule = self.planner.schedule_of(form, state, nest)
-                if schedule is not None:
-                    return Proposal(origin, schedule, nest, float(form.space.cost(state, self._model)[0]))
-            except MetolError:
-                pass
-        known = record.to_schedule()
+        """What was measured once, for this pipeline: with its decisions where they still lead to the same schedule."""
+        try:
+            known = record.to_schedule()
+        except MetolError:  # written by a later Metol
+            return None
         if len(known.funcs) != len(self.planner.frame.funcs):
             return None
         # With its own names of loops, which differ from run to run where nobody chose them.
-        frame = replace(self.planner.frame, funcs=known.funcs, directives=known.directives)
-        return Proposal(origin, frame, is_foreign=True)
+        schedule = replace(self.planner.frame, funcs=known.funcs, directives=known.directives)
+        nest = self._nest_of_record(record)
+        if nest is not None:
+            form, state = self.planner.state_of(nest)
+            cost = float(form.space.cost(state, self._model)[0])
+            if (again := self.planner.schedule_of(form, state, nest)) is not None:
+                found = Proposal(origin, again, nest, cost)
+                # Made for other sizes, the decisions say more than the directives; for these, both must say the same.
+                if record.key.estimates != self._problem.key.estimates or found.text == directives_text(schedule):
+                    return found
+        return Proposal(origin, schedule, is_foreign=True)
+
+    def _nest_of_record(self, record: Record) -> Nest | None:
+        """The decisions, where they are known and lead somewhere."""
+        try:
+            nest = Nest.from_json(record.nest) if record.nest else None
+            if nest is not None:
+                self.planner.state_of(nest)
+        except MetolError:
+            return None
+        return nest
 
 
 def _has_neighbours(proposal: Proposal) -> bool:

@@ -21,7 +21,7 @@ from metol.targets import Machine
 from metol.tune.budget import Clock, TuningBudget
 from metol.tune.database import Records
 from metol.tune.problem import Problem
-from metol.tune.progress import Progress
+from metol.tune.progress import Progress, shown_progress, tell_how_to_stop
 from metol.tune.result import TuningFailure, TuningResult
 from metol.tune.tuning_run import TuningRun, TuningSettings
 
@@ -48,7 +48,7 @@ def autotune(
     inputs: Mapping[str, InputValue] | None = None,
     is_cold: bool = False,
     settings: TuningSettings | None = None,
-    progress: Progress = lambda _: None,
+    progress: Progress | None = None,
 ) -> TuningResult:
     """Find the fastest schedule by measuring; the pipeline stays as it is until `result.apply(pipeline)`.
 
@@ -68,7 +68,7 @@ def autotune(
         inputs: What to run on in place of random inputs, by name: arrays, numbers, or files (.npy, .png).
         is_cold: Whether caches are emptied before each run that is timed.
         settings: How to tune, beyond all that.
-        progress: Told after every step.
+        progress: Told after every step; if None, a line on stderr shows them where that is a terminal.
 
     Returns:
         The best schedule, as measured in the final race, and all that was measured.
@@ -83,7 +83,8 @@ def autotune(
     limits = mode_budget(mode, budget)
     with contextlib.ExitStack() as stack:
         database = None if records is None else stack.enter_context(Records(records))
-        is_cancelled = stack.enter_context(first_interrupt(lambda: None))
+        is_cancelled = stack.enter_context(first_interrupt(tell_how_to_stop))
+        told = progress or stack.enter_context(shown_progress())
         problem = stack.enter_context(
             Problem(
                 pipeline,
@@ -96,9 +97,9 @@ def autotune(
                 is_cold=is_cold,
             )
         )
-        (result,) = tune_all([problem], limits, tuning, records=database, progress=progress, is_cancelled=is_cancelled)
+        (result,) = tune_all([problem], limits, tuning, records=database, progress=told, is_cancelled=is_cancelled)
     if isinstance(result, TuningFailure):
-        raise TuningError(result.reason)
+        raise result.error or TuningError(result.reason)
     return result
 
 
@@ -117,13 +118,13 @@ def settings_of_mode(
     return options, settings
 
 
-def mode_budget(mode: str, budget: TuningBudget | str | float | None) -> TuningBudget:
-    """Return the budget of a mode: that of tuning is the user's, the others bring their own number of trials."""
+def mode_budget(mode: str, budget: TuningBudget | str | float | None, pipelines: int = 1) -> TuningBudget:
+    """Return the budget of a mode: that of tuning is the user's, the others bring a number of trials a pipeline."""
     given = None if budget is None else TuningBudget.parse(budget)
     if mode == "tune":
         return given or TuningBudget.parse(_DEFAULT_BUDGET)
     trials = _SAMPLES if mode == "sample-32" else 1
-    return TuningBudget(None if given is None else given.seconds, trials)
+    return TuningBudget(None if given is None else given.seconds, trials * pipelines)
 
 
 def tune_all(
@@ -160,23 +161,33 @@ def tune_all(
             )
             for problem in problems
         ]
-        sharing = _Sharing(clock, len(runs))
         for place, run in enumerate(runs):
             with _failing(run, place, outcomes):
+                if is_cancelled():
+                    raise TuningError(f"Interrupted before anything of {run.problem.label} was measured.")
                 run.start()
-        while not is_cancelled():
-            reserve = sum(run.reserve_seconds for place, run in enumerate(runs) if place not in outcomes)
-            ready = [place for place, run in enumerate(runs) if place not in outcomes and not run.is_exhausted]
-            if not ready or sharing.is_spent(reserve):
-                break
-            place = sharing.next(runs, ready)
+        _share(clock, [run for place, run in enumerate(runs) if place not in outcomes], is_cancelled)
+        unfinished = [place for place in range(len(runs)) if place not in outcomes]
+        for count, place in zip(range(len(unfinished), 0, -1), unfinished, strict=True):
             with _failing(runs[place], place, outcomes):
-                runs[place].step(sharing.share(runs[place], reserve))
-        for place, run in enumerate(runs):
-            if place not in outcomes:
-                with _failing(run, place, outcomes):
-                    outcomes[place] = run.finish()
+                outcomes[place] = runs[place].finish(clock.seconds + clock.seconds_left / count)
     return tuple(outcomes[place] for place in range(len(problems)))
+
+
+def _share(clock: Clock, runs: Sequence[TuningRun], is_cancelled: Callable[[], bool]) -> None:
+    """Give everybody their turns, until only the final races are left of the budget."""
+    sharing = _Sharing(clock, len(runs))
+    while not is_cancelled():
+        clock.reserve_seconds = sum(run.reserve_seconds for run in runs)
+        ready = [run for run in runs if not run.is_exhausted]
+        if not ready or sharing.is_spent():
+            return
+        run = sharing.next(ready)
+        try:
+            run.step(sharing.share(run))
+        except MetolError as error:  # what was measured before is still good
+            run.note(f"measuring ended early: {error}")
+            run.is_exhausted = True
 
 
 @contextlib.contextmanager
@@ -185,7 +196,7 @@ def _failing(run: TuningRun, place: int, outcomes: dict[int, TuningResult | Tuni
     try:
         yield
     except MetolError as error:
-        outcomes[place] = TuningFailure(run.problem.label, str(error), run.history)
+        outcomes[place] = TuningFailure(run.problem.label, str(error), run.history, error)
 
 
 class _Sharing:
@@ -198,24 +209,24 @@ class _Sharing:
         self._clock = clock
         self._count = count
 
-    def is_spent(self, reserve_seconds: float) -> bool:
+    def is_spent(self) -> bool:
         """Whether only the final races are left."""
-        return self._clock.trials_left == 0 or self._clock.seconds_left <= reserve_seconds
+        return self._clock.trials_left == 0 or self._clock.seconds_left <= self._clock.reserve_seconds
 
-    def share(self, run: TuningRun, reserve_seconds: float) -> float:
+    def share(self, run: TuningRun) -> float:
         """The share of its even part that a pipeline has spent: beyond 1 where it has had more."""
         budget = self._clock.budget
         shares = [0.0]
         if budget.seconds is not None:
-            shares.append(run.spent_seconds * self._count / max(1e-9, budget.seconds - reserve_seconds))
+            usable_seconds = max(1e-9, budget.seconds - self._clock.reserve_seconds)
+            shares.append(run.spent_seconds * self._count / usable_seconds)
         if budget.trials is not None:
             shares.append(run.trials * self._count / budget.trials)
         return max(shares)
 
-    def next(self, runs: Sequence[TuningRun], ready: Sequence[int]) -> int:
+    def next(self, ready: Sequence[TuningRun]) -> TuningRun:
         """Return whose turn it is."""
-        shares = {place: self.share(runs[place], 0.0) for place in ready}
-        behind = min(ready, key=lambda place: shares[place])
-        if shares[behind] < self.EVEN_SHARE:
+        behind = min(ready, key=self.share)
+        if self.share(behind) < self.EVEN_SHARE:
             return behind
-        return max(ready, key=lambda place: runs[place].gain_rate)
+        return max(ready, key=lambda run: (run.gain_rate, -self.share(run)))

@@ -3,17 +3,18 @@
 In: a problem and how to tune it. Out: a `TuningResult`. Whoever calls decides how often, and when it ends.
 """
 
+import contextlib
 import math
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from metol.errors import TuningError
+from metol.errors import MetolError, TuningError
 from metol.measure import Outcome, RacePlan, RunOptions, Status
+from metol.planner import Found
 from metol.tune.budget import Clock
-from metol.tune.database import Records, best_of
-from metol.tune.final_race import FinalRace
+from metol.tune.database import Records, best_of, median_ms
+from metol.tune.final_race import FinalRace, wrong_size
 from metol.tune.journal import Journal
 from metol.tune.problem import Problem
 from metol.tune.progress import Progress, TuningProgress
@@ -32,6 +33,8 @@ _MOST_FINAL_SHARE = 0.3
 # Of earlier runs under the same key, how many are measured again.
 _EARLIER = 3
 _LEAST_TIMEOUT_SECONDS = 20.0
+# What failed for want of time or memory may not fail with more of it.
+_WORTH_ANOTHER_TRY = (Status.TIMEOUT, Status.OUT_OF_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +90,10 @@ class TuningRun:
         self._journal = Journal(problem, records)
         self._standings = Standings()
         self._tuner = Tuner(problem, settings.tuner, self._standings)
+        self._parts = parts
         self._part_seconds = math.inf if clock.budget.seconds is None else clock.budget.seconds / parts
         self._part_trials = None if clock.budget.trials is None else max(1, clock.budget.trials // parts)
-        self._options = RunOptions(
-            threads=problem.threads,
-            timeout_seconds=min(settings.timeout_seconds, max(_LEAST_TIMEOUT_SECONDS, self._part_seconds / 3)),
-            target=problem.planner.target,
-            seed=settings.seed,
-            memory_bytes=settings.memory_bytes,
-            inputs=problem.inputs,
-        )
+        self._options = self._run_options()
         timing = replace(settings.plan.timing, is_cold=problem.is_cold)
         self._workbench = problem.workbench(self._options, replace(settings.plan, timing=timing))
         self._waiting: list[Proposal] = []
@@ -123,9 +120,10 @@ class TuningRun:
         """What the final race will take."""
         if math.isinf(self._part_seconds) or self._settings.only_seeds:
             return 0.0
-        cores = max(1, len(os.sched_getaffinity(0)))
-        compile_seconds = self._workbench.times.compiling * cores / max(1, self.trials) if self.trials else 3.0
-        return min(_MOST_FINAL_SHARE * self._part_seconds, self._settings.final.seconds(compile_seconds, cores))
+        times, count = self._workbench.times, max(1, self.trials)
+        compile_seconds, race_seconds = times.compiling / count, times.racing / count
+        estimated = self._settings.final.seconds(max(compile_seconds, 0.5), max(2 * race_seconds, 1.0))
+        return min(_MOST_FINAL_SHARE * self._part_seconds, estimated)
 
     def start(self) -> None:
         """Search, and measure what the search found.
@@ -133,96 +131,153 @@ class TuningRun:
         Raises:
             MetolError: the pipeline cannot be built, or its reference fails.
         """
-        started = time.monotonic()
-        self._tell("searching")
-        self.problem.open_judges()
-        found = self.problem.planner.search(self._is_cancelled)
-        earlier = self._journal.earlier()
-        again = _best_few(earlier)
-        seeds = self._tuner.seeds(found, again, self._journal.seeds())
-        known = {proposal.text for proposal in seeds}
-        for record in earlier:
-            if record.schedule and (text := directives_text(record.to_schedule())) not in known:
-                self._standings.note_tried(text)
-        self._notes += found.refusals
-        self._tell("making the reference")
-        self._workbench.prepare()
-        self._waiting = seeds[:1] if self._settings.only_seeds else seeds
-        self._measure(self._take_waiting(least=1))
-        self.spent_seconds += time.monotonic() - started
-        if not self._settings.only_seeds and self._has_time():
-            self._ask_peers()
+        with self._turn():
+            self._tell("searching")
+            self.problem.open_judges()
+            found = self.problem.planner.search(self._is_cancelled)
+            seeds = self._seeds(found)
+            self._notes += found.refusals
+            self._tell("making the reference")
+            self._workbench.prepare(self._is_cancelled)
+            self._waiting = seeds
+            if self._settings.only_seeds or not self._affordable():
+                self._measure_one()
+            else:
+                self._measure(self._take_waiting(), self._is_cancelled)
+                self._ask_peers()
 
     def step(self, share: float) -> None:
         """Measure one batch; `share` is how much of this pipeline's part of the budget is spent."""
-        started = time.monotonic()
-        before = self._standings.best
-        batch = self._take_waiting(least=0)
-        if not batch and (count := self._affordable()):
-            batch = self._tuner.next_batch(count, share, self.history)
-        if not batch:
-            self.is_exhausted = True
-            return
-        self._measure(batch)
-        seconds = time.monotonic() - started
-        self.spent_seconds += seconds
-        after = self._standings.best
+        with self._turn() as seconds:
+            before = self._standings.best
+            batch = [] if self._settings.only_seeds else self._take_waiting()
+            if not batch and not self._settings.only_seeds and (count := self._affordable()):
+                batch = self._tuner.next_batch(count, share, self.history)
+            if not batch:
+                self.is_exhausted = True
+                return
+            self._measure(batch, lambda: self._is_cancelled() or self._clock.seconds_left <= 0)
+            after = self._standings.best
         gain = math.log(before.score_ms / after.score_ms) if before is not None and after is not None else 0.0
-        rate = max(0.0, gain) / seconds
+        rate = max(0.0, gain) / max(1e-9, seconds())
         # Old gains tell less and less of those to come.
         self.gain_rate = rate if math.isinf(self.gain_rate) else 0.5 * (self.gain_rate + rate)
 
-    def finish(self) -> TuningResult:
+    def note(self, text: str) -> None:
+        """Tell the reader of the result something."""
+        self._notes.append(text)
+
+    def finish(self, until_seconds: float) -> TuningResult:
         """Run the final race, and tell what came of it all.
+
+        Args:
+            until_seconds: When it should be over, by the clock; one process of each finalist runs in any case.
 
         Raises:
             TuningError: no schedule was right.
         """
-        finals: tuple[Record, ...] = ()
-        is_complete = not self._is_cancelled()
-        if is_complete and not self._settings.only_seeds and len(self._standings) > 1 and self._clock.seconds_left > 0:
-            self._tell("final race")
-            final = self._settings.final
-            chosen = final.chosen(self.problem, self._standings, self._journal, self._options)
-            finals = final.run(
-                self._workbench,
-                self._journal,
-                chosen,
-                has_time=lambda: self._clock.seconds_left > 0,
-                is_cancelled=self._is_cancelled,
-            )
-        best = best_of(finals) or self._best_without_race()
+        with self._turn():
+            finals = self._final_race(until_seconds)
+            best = best_of(finals) or self._best_without_race()
         if best is None:
             raise TuningError(f"No schedule of {self.problem.label} was right: {self._last_failure()}")
         return TuningResult(
             label=self.problem.label,
             best=best,
             history=self.history,
-            speedup_over=self._speedups(best),
-            seconds=self._clock.seconds,
-            overhead_seconds=max(0.0, self._clock.seconds - self._workbench.times.total),
-            is_complete=is_complete,
+            speedup_over=self._speedups(best, finals),
+            seconds=self.spent_seconds,
+            overhead_seconds=max(0.0, self.spent_seconds - self._workbench.times.total),
+            is_complete=bool(finals) or not self._is_cancelled(),
             drift=self._workbench.drift,
             notes=tuple(self._notes),
         )
 
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[Callable[[], float]]:
+        """Count what a turn takes, and end children that would only wait while others have theirs."""
+        started = time.monotonic()
+        try:
+            yield lambda: time.monotonic() - started
+        finally:
+            if self._parts > 1:
+                self.problem.rest()
+            self.spent_seconds += time.monotonic() - started
+
+    def _run_options(self) -> RunOptions:
+        limit = max(_LEAST_TIMEOUT_SECONDS, self._part_seconds / 3)
+        return RunOptions(
+            threads=self.problem.threads,
+            timeout_seconds=min(self._settings.timeout_seconds, limit),
+            target=self.problem.planner.target,
+            seed=self._settings.seed,
+            memory_bytes=self._settings.memory_bytes,
+            inputs=self.problem.inputs,
+        )
+
+    def _seeds(self, found: Found) -> list[Proposal]:
+        """What is measured in any case; what earlier runs measured, but for their best few, counts as tried."""
+        earlier = self._journal.earlier()
+        seeds = self._tuner.seeds(found, _best_few(earlier), self._journal.seeds())
+        known = {proposal.text for proposal in seeds}
+        for record in earlier:
+            if record.schedule and record.status not in _WORTH_ANOTHER_TRY:
+                with contextlib.suppress(MetolError):  # written by a later Metol
+                    text = directives_text(record.to_schedule())
+                    if text not in known:
+                        self._standings.note_tried(text)
+        return seeds
+
+    def _measure_one(self) -> None:
+        """Measure the first seed that is right, and nothing else."""
+        while self._waiting and not len(self._standings) and not self._is_cancelled():
+            batch, self._waiting = self._waiting[:1], self._waiting[1:]
+            self._measure(batch, self._is_cancelled)
+
+    def _final_race(self, until_seconds: float) -> tuple[Record, ...]:
+        """Measure the best few again; whoever fails then leaves the standings, and the next ones run."""
+        if self._settings.only_seeds:
+            return ()
+        final = self._settings.final
+        while len(self._standings) > 1 and not self._is_cancelled() and self._clock.seconds_left > 0:
+            self._tell("final race")
+            try:
+                started = time.monotonic()
+                chosen = final.chosen(self.problem, self._standings, self._journal, self._options)
+                self._workbench.times.compiling += time.monotonic() - started
+                finals = final.run(
+                    self._workbench,
+                    self._journal,
+                    chosen,
+                    has_time=lambda: self._clock.seconds < until_seconds,
+                    is_cancelled=self._is_cancelled,
+                )
+            except MetolError as error:
+                self.note(f"the final race failed: {error}")
+                return ()
+            failed = {record.schedule_digest for record in finals if record.status is not Status.OK}
+            for standing in chosen:
+                if standing.record.schedule_digest in failed:
+                    self._standings.drop(standing.proposal)
+            if best_of(finals) is not None or not failed:
+                return finals
+        return ()
+
     def _ask_peers(self) -> None:
-        """Measure what Halide's own autoschedulers propose."""
-        seconds = min(self._settings.timeout_seconds, self._settings.tuner.peer_share * self._part_seconds)
+        """Propose what Halide's own autoschedulers do."""
+        if not self._settings.tuner.peers or not self._has_time():
+            return
+        limit = min(self._settings.timeout_seconds, self._settings.tuner.peer_share * self._part_seconds)
         self._tell("asking Halide's own autoschedulers")
-        asked = time.monotonic()
-        for proposal, failure in self._tuner.peers(seconds, self._is_cancelled):
+        for proposal, failure in self._tuner.peers(limit, self._is_cancelled):
             if proposal is not None and proposal.text not in self._standings.tried:
                 self._waiting.append(proposal)
             if failure:
-                self._notes.append(failure)
-            if time.monotonic() - asked > 2 * seconds or not self._has_time():
-                break
-        self.spent_seconds += time.monotonic() - asked
+                self.note(failure)
 
-    def _take_waiting(self, least: int) -> list[Proposal]:
+    def _take_waiting(self) -> list[Proposal]:
         """Take what is to be measured in any case, as much of it as there is budget for."""
-        count = max(least, self._affordable())
+        count = self._affordable()
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
 
@@ -239,22 +294,27 @@ class TuningRun:
                 if self.trials
                 else _GUESSED_TRIAL_SECONDS
             )
-            count = min(count, int((self._clock.seconds_left - self.reserve_seconds) / each))
+            count = min(count, int((self._clock.seconds_left - self._clock.reserve_seconds) / each))
         return max(0, count)
 
     def _has_time(self) -> bool:
         return self._affordable() > 0 and not self._is_cancelled()
 
-    def _measure(self, batch: Sequence[Proposal]) -> None:
+    def _measure(self, batch: Sequence[Proposal], is_over: Callable[[], bool]) -> None:
         self._tell("measuring")
-        for proposal in batch:
-            self._standings.note_tried(proposal.text)
-        outcomes = self._workbench.measure([proposal.schedule for proposal in batch], self._is_cancelled)
+        outcomes = self._workbench.measure([proposal.schedule for proposal in batch], is_over)
         ran = [pair for pair in zip(batch, outcomes, strict=True) if not pair[1].is_cancelled]
         for (proposal, outcome), record in zip(ran, self._journal.note(ran), strict=True):
             self._count(outcome)
-            if record.is_usable and outcome.score_ms is not None:
+            self._standings.note_tried(proposal.text)
+            if outcome.measurement.verified and outcome.score_ms is not None:
                 self._standings.add(Standing(proposal, record, outcome.score_ms))
+        for schedule, score_ms in self._workbench.rescored():
+            self._standings.rescore(schedule, score_ms)
+        for fallen in self._workbench.fallen():
+            if (standing := self._standings.find(fallen.schedule)) is not None:
+                self._standings.drop(standing.proposal)
+                self._journal.note([(standing.proposal, Outcome(fallen.measurement))])
         self._tell("measured")
 
     def _count(self, outcome: Outcome) -> None:
@@ -263,14 +323,25 @@ class TuningRun:
             self._clock.trials += 1
 
     def _best_without_race(self) -> Record | None:
-        best = self._standings.best
-        return None if best is None else best.record
+        """The best by score; of what somebody else wrote only what is right at every size."""
+        for standing in self._standings.ranked():
+            if not standing.proposal.is_foreign:
+                return standing.record
+            if not self._is_cancelled() and not wrong_size(self.problem, standing.proposal, self._options):
+                return replace(standing.record, is_verified=True)
+        return None
 
-    def _speedups(self, best: Record) -> dict[str, float]:
-        """Compare by the scores of the races: the final one has only the best few."""
-        scores = self._standings.by_origin()
-        own = [s.score_ms for s in self._standings if s.record.schedule == best.schedule]
-        return {origin: score / own[0] for origin, score in scores.items()} if own else {}
+    def _speedups(self, best: Record, finals: Sequence[Record]) -> dict[str, float]:
+        """How many times as fast as the best of each origin: by the final race where both ran in it, else by score."""
+        final_ms = median_ms(finals)
+        own = next((s for s in self._standings if s.record.schedule_digest == best.schedule_digest), None)
+        if own is None:
+            return {}
+        gains: dict[str, float] = {}
+        for origin, standing in self._standings.by_origin().items():
+            ms, best_ms = (final_ms.get(record.schedule_digest) for record in (standing.record, best))
+            gains[origin] = ms / best_ms if ms and best_ms else standing.score_ms / own.score_ms
+        return gains
 
     def _last_failure(self) -> str:
         failed = [record for record in self.history if record.status is not Status.OK]
@@ -279,6 +350,7 @@ class TuningRun:
     def _tell(self, step: str) -> None:
         best = self._standings.best
         safe = self._standings.by_origin().get("safe")
+        gain = None if best is None or safe is None else safe.score_ms / best.score_ms
         failed = [r for r in self.history if r.status not in (Status.OK, Status.REFUSED)]
         self._progress(
             TuningProgress(
@@ -287,7 +359,7 @@ class TuningRun:
                 trials=self.trials,
                 failures=len(failed),
                 best_ms=None if best is None else best.score_ms,
-                speedup_over_safe=None if best is None or safe is None else safe / best.score_ms,
+                speedup_over_safe=gain,
                 seconds_left=self._clock.seconds_left,
                 trials_left=self._clock.trials_left,
             )
