@@ -144,10 +144,11 @@ def test_a_nest_of_nonsense_is_an_error_in_one_line(change: dict) -> None:
         "null",
         "[]",
         "{}",
-        '{"path": 3, "rfactors": [], "stagings": [], "specialize_estimate": true}',
-        '{"path": [["x"]], "rfactors": [], "stagings": [], "specialize_estimate": true}',
-        '{"path": [], "rfactors": [[1]], "stagings": [], "specialize_estimate": true}',
-        '{"path": [], "rfactors": [], "stagings": [1], "specialize_estimate": true}',
+        '{"version": 2, "path": [], "rfactors": [], "stagings": [], "specialize_estimate": true}',
+        '{"version": 1, "path": 3, "rfactors": [], "stagings": [], "specialize_estimate": true}',
+        '{"version": 1, "path": [["x"]], "rfactors": [], "stagings": [], "specialize_estimate": true}',
+        '{"version": 1, "path": [], "rfactors": [[1]], "stagings": [], "specialize_estimate": true}',
+        '{"version": 1, "path": [], "rfactors": [], "stagings": [1], "specialize_estimate": true}',
     ],
 )
 def test_text_that_is_no_nest_is_an_error(text: str) -> None:

@@ -40,6 +40,9 @@ __all__ = [
     "searched_candidates",
 ]
 
+# Of the decisions' layout: one more whenever the same numbers come to mean another loop nest.
+_NEST_VERSION = 1
+
 ORIGINS = {
     "search": "the best found",
     "alternative": "the next best found",
@@ -88,17 +91,19 @@ class Nest:
 
     def to_json(self) -> str:
         """Return the nest as one line."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps({"version": _NEST_VERSION, **asdict(self)}, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> "Nest":
         """Read what `to_json` wrote.
 
         Raises:
-            MetolError: it is something else.
+            MetolError: it is something else, or of a version whose decisions mean something else.
         """
         try:
             content = json.loads(text)
+            if content["version"] != _NEST_VERSION:
+                raise ValueError(f"it is of version {content['version']}, and this Metol reads {_NEST_VERSION}")
             return Nest(
                 tuple(tuple(int(part) for part in decision) for decision in content["path"]),
                 tuple(
