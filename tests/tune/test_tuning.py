@@ -1,7 +1,6 @@
 """Tuning for real: small pipelines, real children, real files. Nothing here depends on how fast the machine is."""
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from planted_failures import COMPILER_ERROR, CRASH, GREED, HANG, WRONG_RESULT
 
 import metol
-from metol import SearchOptions, _core
+from metol import SearchOptions
 from metol.errors import GivenInputError, RecordError, TuningError
 from metol.measure import PipelineSource, SourceKind, Status, verify_schedule
 from metol.tune import (
@@ -78,22 +77,6 @@ def test_planted_failures_are_recorded_and_the_best_is_right(
 
 
 @pytest.mark.slow
-def test_the_best_is_never_slower_than_what_was_tried(source: PipelineSource) -> None:
-    result = tune(source, 14)
-    assert result.speedup_over["safe"] > 0
-    assert {"search", "safe"} <= set(result.speedup_over)
-    finals = [record for record in result.history if record.is_final]
-    assert result.best in finals
-    by_schedule: dict[str, list[float]] = {}
-    for record in finals:
-        by_schedule.setdefault(record.schedule, []).append(record.run_ms)
-    medians = {schedule: sorted(times)[len(times) // 2] for schedule, times in by_schedule.items()}
-    assert medians[result.best.schedule] == min(medians.values())
-    assert 0 <= result.overhead_seconds <= result.seconds
-    assert len(trials_of(result)) <= 14
-
-
-@pytest.mark.slow
 def test_resumed_tuning_measures_nothing_twice_but_the_best(source: PipelineSource, tmp_path: Path) -> None:
     file = tmp_path / "tuning.db"
     first = tune(source, 8, file)
@@ -146,20 +129,6 @@ def test_mode_of_samples_has_so_many_trials_and_nothing_else() -> None:
     assert mode_budget("sample-32", "1min") == TuningBudget(60, 32)
     assert settings.tuner.sample_share == 1
     assert settings.tuner.peers == ()
-
-
-@pytest.mark.slow
-def test_several_pipelines_share_a_budget() -> None:
-    with (
-        Problem(planted_failures.brighten(), threads=1, options=QUICK) as one,
-        Problem(planted_failures.brighten(), threads=1, options=QUICK) as other,
-    ):
-        results = tune_all([one, other], TuningBudget(trials=12), NO_PEERS)
-    counts = [len(trials_of(result)) for result in results if isinstance(result, TuningResult)]
-    assert len(counts) == 2
-    assert sum(counts) <= 12
-    # Half of the budget is shared evenly.
-    assert min(counts) >= 3
 
 
 @pytest.mark.slow
@@ -219,24 +188,6 @@ def test_result_applies_to_the_pipeline_and_reloads(tmp_path: Path) -> None:
     result.save(tmp_path / "best.json")
     assert metol.load(tmp_path / "best.json").directives == result.schedule.directives
     assert "result" in result.label
-
-
-class CountingRetrainer:
-    def __init__(self) -> None:
-        self.measured: list[int] = []
-
-    def retrain(self, problem: Problem, measured: Sequence[Record]) -> _core.CostModel:
-        self.measured.append(len(measured))
-        return _core.CostModel()
-
-
-@pytest.mark.slow
-def test_retrainer_is_asked_between_batches(source: PipelineSource) -> None:
-    retrainer = CountingRetrainer()
-    tuner = TunerOptions(peers=(), batch=3, retrainer=retrainer)
-    tune(source, 13, settings=TuningSettings(tuner, BRIEF_FINAL))
-    assert len(retrainer.measured) >= 2
-    assert retrainer.measured == sorted(set(retrainer.measured))
 
 
 def test_mode_that_does_not_exist_is_an_error(source: PipelineSource) -> None:

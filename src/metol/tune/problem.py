@@ -90,7 +90,7 @@ class Problem:
         """Threads that the schedule will run with."""
         return self.planner.machine.host_threads
 
-    def workbench(self, options: RunOptions, plan: RacePlan | None = None) -> Workbench:
+    def workbench(self, options: RunOptions, plan: RacePlan) -> Workbench:
         """Return a workbench whose schedules are judged first; `options` are for this problem's threads and target."""
         return LocalWorkbench(self.source, options, refusal=self.refusal, plan=plan)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from metol.errors import MetolError, TuningError
-from metol.measure import Outcome, RacePlan, RunOptions, Status
+from metol.measure import Outcome, RacePlan, RunOptions, Status, Workbench
 from metol.planner import Found
 from metol.tune.budget import Clock
 from metol.tune.database import Records, best_of, median_ms
@@ -53,6 +53,8 @@ class TuningSettings:
     """Seed of the random inputs."""
     plan: RacePlan = field(default_factory=RacePlan)
     """How races go."""
+    open_workbench: Callable[[Problem, RunOptions, RacePlan], Workbench] = Problem.workbench
+    """Opens what measures the schedules of one pipeline: here, or on other machines."""
     only_seeds: bool = False
     """Whether the search's own result is all that is measured, as in the modes `greedy` and `beam`."""
 
@@ -95,7 +97,7 @@ class TuningRun:
         self._part_trials = None if clock.budget.trials is None else max(1, clock.budget.trials // parts)
         self._options = self._run_options()
         timing = replace(settings.plan.timing, is_cold=problem.is_cold)
-        self._workbench = problem.workbench(self._options, replace(settings.plan, timing=timing))
+        self._workbench = settings.open_workbench(problem, self._options, replace(settings.plan, timing=timing))
         self._waiting: list[Proposal] = []
         self._notes: list[str] = []
         self.spent_seconds = 0.0
