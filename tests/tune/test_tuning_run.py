@@ -270,3 +270,15 @@ def test_retrainer_is_asked_between_batches() -> None:
     tune(StandIn(), retrainer=retrainer)
     assert len(retrainer.measured) >= 2
     assert retrainer.measured == sorted(set(retrainer.measured))
+
+
+def test_a_later_run_measures_again_only_what_it_compares_with(tmp_path: Path) -> None:
+    first, second = StandIn(), StandIn()
+    with Records(tmp_path / "tuning.db") as database:
+        tune(first, trials=10, records=database)
+        tune(second, trials=10, records=database)
+    before = set(map(directives_text, first.measured))
+    again = [schedule for schedule in second.measured if directives_text(schedule) in before]
+    # The search's own, the safe schedule, and the best three.
+    assert 2 <= len(again) <= 5
+    assert len(second.measured) == 10

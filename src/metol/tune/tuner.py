@@ -28,7 +28,7 @@ __all__ = ["Retrainer", "Tuner", "TunerOptions"]
 
 
 # What is measured before all else.
-_FIRST = {"search": 0, "safe": 1}
+_FIRST = {"search": 0, "safe": 1, "record": 2, "seed": 3}
 
 
 class Retrainer(Protocol):

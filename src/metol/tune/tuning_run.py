@@ -221,14 +221,13 @@ class TuningRun:
         """What is measured in any case; what earlier runs measured, but for their best few, counts as tried."""
         earlier = self._journal.earlier()
         seeds = self._tuner.seeds(found, _best_few(earlier), self._journal.seeds())
-        known = {proposal.text for proposal in seeds}
+        again = {seed.text for seed in seeds if seed.origin != "alternative"}
         for record in earlier:
             if record.schedule and record.status not in _WORTH_ANOTHER_TRY:
                 with contextlib.suppress(MetolError):  # written by a later Metol
-                    text = directives_text(record.to_schedule())
-                    if text not in known:
+                    if (text := directives_text(record.to_schedule())) not in again:
                         self._standings.note_tried(text)
-        return seeds
+        return [seed for seed in seeds if seed.text not in self._standings.tried]
 
     def _measure_one(self) -> None:
         """Measure the first seed that is right, and nothing else."""
