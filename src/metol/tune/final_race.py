@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import halide as hl
-
 from metol.measure import (
     CheckOutcome,
     Measurement,
@@ -21,6 +19,7 @@ from metol.measure import (
     Workbench,
     sizes_to_check,
 )
+from metol.targets import parse_target
 from metol.tune.journal import Journal
 from metol.tune.problem import Problem
 from metol.tune.proposals import Proposal
@@ -93,8 +92,7 @@ class FinalRace:
 
 def wrong_size(problem: Problem, proposal: Proposal, options: RunOptions) -> str:
     """Run a schedule at every awkward size, and tell at which it is wrong; "" where it is right at all."""
-    target = hl.get_host_target() if options.target == "host" else hl.Target(options.target)
-    sizes = sizes_to_check(problem.planner.pipeline, proposal.schedule, target)
+    sizes = sizes_to_check(problem.planner.pipeline, proposal.schedule, parse_target(options.target))
     with tempfile.TemporaryDirectory(prefix="metol-") as folder:
         file = Path(folder) / "schedule.json"
         proposal.schedule.save(file)

@@ -19,7 +19,7 @@ from metol.tune.foreign_neighbours import ForeignNeighbours
 from metol.tune.neighbours import Neighbours
 from metol.tune.peers import peer_schedules
 from metol.tune.problem import Problem
-from metol.tune.proposals import Proposal, directives_text
+from metol.tune.proposals import Proposal, directives_text, propose_state
 from metol.tune.record import Record
 from metol.tune.sampler import Sampler
 from metol.tune.standings import Standings
@@ -48,7 +48,7 @@ class TunerOptions:
     sample_share: float = 0.3
     """Share of the budget after which samples give way to what lies around the best."""
     peer_share: float = 0.05
-    """Share of the time that the searches of all peers may take."""
+    """Share of the time that the search of each peer may take."""
     starts: int = 3
     """How many of the best descent goes on from, in turn."""
     peers: tuple[str, ...] = tuple(PEERS)
@@ -176,26 +176,24 @@ class Tuner:
             return None
         # With its own names of loops, which differ from run to run where nobody chose them.
         schedule = replace(self.planner.frame, funcs=known.funcs, directives=known.directives)
-        nest = self._nest_of_record(record)
-        if nest is not None:
-            form, state = self.planner.state_of(nest)
-            cost = float(form.space.cost(state, self._model)[0])
-            if (again := self.planner.schedule_of(form, state, nest)) is not None:
-                found = Proposal(origin, again, nest, cost)
-                # Made for other sizes, the decisions say more than the directives; for these, both must say the same.
-                if record.key.estimates != self._problem.key.estimates or found.text == directives_text(schedule):
-                    return found
+        again = self._again(record, origin)
+        # Made for other sizes, the decisions say more than the directives; for these, both must say the same.
+        is_same = again is not None and again.text == directives_text(schedule)
+        if again is not None and (is_same or record.key.estimates != self._problem.key.estimates):
+            return again
         return Proposal(origin, schedule, is_foreign=True)
 
-    def _nest_of_record(self, record: Record) -> Nest | None:
-        """The decisions, where they are known and lead somewhere."""
+    def _again(self, record: Record, origin: str) -> Proposal | None:
+        """What its decisions lead to; None where they are not known, or lead nowhere."""
+        if not record.nest:
+            return None
         try:
-            nest = Nest.from_json(record.nest) if record.nest else None
-            if nest is not None:
-                self.planner.state_of(nest)
+            nest = Nest.from_json(record.nest)
+            form, state = self.planner.state_of(nest)
         except MetolError:
             return None
-        return nest
+        cost = float(form.space.cost(state, self._model)[0])
+        return propose_state(self.planner, form, state, nest, origin, predicted_seconds=cost)
 
 
 def _has_neighbours(proposal: Proposal) -> bool:
