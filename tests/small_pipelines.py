@@ -4,6 +4,7 @@ Integers throughout, so that every schedule has the same result to the last bit;
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 
 import halide as hl
@@ -323,6 +324,16 @@ def cpu_space(build: Callable[[], hl.Pipeline], cores: int = 2, threads: int = 1
     """The DAG of a pipeline and its whole search space on an uncalibrated CPU."""
     dag = extract(build())
     return dag, make_space(dag, cores=cores, threads=threads)
+
+
+SOME_TARGET = "x86-64-linux-avx-avx2-f16c-fma-sse41"
+"""What each machine that runs the tests can run."""
+
+
+def some_machine(threads: int = 2) -> CpuMachine:
+    """A CPU that is the same wherever the tests run: what is best for it does not change with the machine."""
+    machine = CpuMachine.default(SOME_TARGET, threads=threads)
+    return replace(machine, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=32 << 20, cache_line_bytes=64)
 
 
 def make_space(

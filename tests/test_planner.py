@@ -5,7 +5,20 @@ from dataclasses import replace
 
 import halide as hl
 import pytest
-from small_pipelines import HEIGHT, PIPELINES, WIDTH, ExactRuns, X, Y, chain, finish, image
+from small_pipelines import (
+    HEIGHT,
+    PIPELINES,
+    SOME_TARGET,
+    WIDTH,
+    ExactRuns,
+    X,
+    Y,
+    chain,
+    finish,
+    image,
+    product_inside,
+    some_machine,
+)
 
 from metol.candidates import Nest
 from metol.errors import ExtractionError, MetolError
@@ -46,7 +59,7 @@ def unbounded() -> hl.Pipeline:
 
 
 def planner_of(build: Callable[[], hl.Pipeline], **options: bool) -> Planner:
-    return Planner(build(), replace(QUICK, **options), threads=2)
+    return Planner(build(), replace(QUICK, **options), target=SOME_TARGET, machine=some_machine())
 
 
 def best_nest(planner: Planner) -> Nest:
@@ -95,7 +108,7 @@ def test_a_nest_means_the_same_where_names_that_nobody_chose_differ() -> None:
 
 
 def test_a_nest_tells_by_which_rules_it_is_lowered() -> None:
-    planner, other = planner_of(chain), planner_of(chain, specialize_estimate=False)
+    planner, other = planner_of(product_inside), planner_of(product_inside, specialize_estimate=False)
     nest, plain = best_nest(planner), best_nest(other)
     assert (nest.specialize_estimate, plain.specialize_estimate) == (True, False)
     assert nest.path == plain.path

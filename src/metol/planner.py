@@ -4,6 +4,7 @@ Enters: a pipeline and how it will run. Leaves: candidates, as a search finds th
 known by their decisions. `autoschedule` asks for one search; tuning asks again and again.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -98,15 +99,16 @@ class Planner:
         """Return a judge of schedules of this pipeline, whose child starts at once; close it."""
         return Acceptance(self.pipeline, buffer_sizes(self.read), target=self.target)
 
-    def search(self, is_cancelled: Callable[[], bool] = lambda: False) -> Found:
-        """Search as the options say, in all forms of the pipeline."""
+    def search(self, is_cancelled: Callable[[], bool] = lambda: False, limit_seconds: float = math.inf) -> Found:
+        """Search as the options say, in all forms of the pipeline; for less time where the limit is lower."""
         if isinstance(self.read, ExtractionError):
             plain = plain_candidates(self.pipeline, [keep.func for keep in self.kept])
             return Found(plain, refusals=(str(self.read),))
         started = time.monotonic()
         start = self.form()
         rewriting = None if self.kept else self._rewriting()
-        budget = Budget.start(self.options.budget_seconds, is_cancelled)
+        seconds = min(self.options.budget_seconds or math.inf, limit_seconds)
+        budget = Budget.start(None if math.isinf(seconds) else seconds, is_cancelled)
         form, found = search_forms(start, rewriting, self.options.make(), _core.CostModel(), budget)
         seconds = time.monotonic() - started
         candidates = searched_candidates(start, form, found, self.machine, self.lowering)

@@ -70,7 +70,7 @@ def ask_peer(
         except _CancelledError:
             failure = "cancelled"
         except ChildTimeoutError:
-            failure = f"timeout: over {options.timeout_seconds:g} s"
+            failure = f"timeout: over {options.timeout_seconds:.3g} s"
         except ChildDiedError as death:
             failure = f"crash: {death}"
     return PeerAnswer(cpp, failure, time.monotonic() - started)

@@ -4,13 +4,14 @@ In: a pipeline source, and a judge of schedules. Out: one `PeerSeed` for each au
 Their schedules keep their loops and places; tails are changed so that the judge accepts them.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from metol.errors import MetolError, ScheduleFormatError
+from metol.errors import ScheduleFormatError
 from metol.lower import NO_PROMISES, LoweringOptions, Schedule, mend_schedule, read_cpp
 from metol.measure import PEERS, PipelineSource, RunOptions, Scheduler, ask_peer
-from metol.pipeline import PipelineDag, extract
+from metol.pipeline import PipelineDag
 
 __all__ = ["PeerSeed", "peer_schedules"]
 
@@ -35,6 +36,7 @@ class PeerSeed:
 def peer_schedules(
     source: PipelineSource,
     frame: Schedule,
+    dag: PipelineDag,
     peers: Sequence[str] = tuple(PEERS),
     *,
     refuse: Callable[[Schedule], str],
@@ -48,23 +50,23 @@ def peer_schedules(
     Args:
         source: what to schedule.
         frame: what the schedules are for, without directives.
+        dag: the pipeline, as the frame has it.
         peers: names in `PEERS`, with options if need be, such as ``adams2019:beam_size=4``.
         refuse: tells why a schedule must not be used, or "".
         threads: threads that the schedules will run with.
-        limit_seconds: how long each autoscheduler may take; Adams2019 can need minutes.
+        limit_seconds: how long all of them may take together; Adams2019 can need minutes.
         options: what the user promised about the outputs.
         is_cancelled: asked now and then; True ends the one at work, and no other is asked.
     """
-    try:
-        dag = extract(source.build())
-    except MetolError as error:
-        for peer in _in_order(peers):
-            yield PeerSeed(peer, failure=f"the pipeline cannot be read: {error}")
-        return
-    run_options = RunOptions(threads=threads, timeout_seconds=limit_seconds, target=frame.target, timing=None)
+    end = time.monotonic() + limit_seconds
     for peer in _in_order(peers):
         if is_cancelled():
             return
+        left_seconds = end - time.monotonic()
+        if left_seconds <= 0:
+            yield PeerSeed(peer, failure=f"not asked: the others took {limit_seconds:.3g} s")
+            continue
+        run_options = RunOptions(threads=threads, timeout_seconds=left_seconds, target=frame.target, timing=None)
         answer = ask_peer(source, Scheduler.parse(peer), run_options, is_cancelled)
         if answer.failure:
             yield PeerSeed(peer, failure=answer.failure)

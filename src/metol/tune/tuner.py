@@ -47,8 +47,10 @@ class TunerOptions:
     """Schedules that are compiled, and then raced, together."""
     sample_share: float = 0.3
     """Share of the budget after which samples give way to what lies around the best."""
-    peer_share: float = 0.05
-    """Share of the time that the search of each peer may take."""
+    peer_share: float = 0.06
+    """Share of the time that the searches of all peers together may take, beside the search itself."""
+    search_share: float = 0.05
+    """Share of the time that the search may take, where that is less than it may in any case."""
     starts: int = 3
     """How many of the best descent goes on from, in turn."""
     peers: tuple[str, ...] = tuple(PEERS)
@@ -100,12 +102,13 @@ class Tuner:
         """Ask Halide's own autoschedulers, and yield what each proposes, or None and why it does not.
 
         Args:
-            seconds: How long each may take.
+            seconds: How long they may take together.
             is_cancelled: Asked now and then.
         """
         seeds = peer_schedules(
             self._problem.source,
             self.planner.frame,
+            self.planner.dag,
             self._options.peers,
             refuse=self._problem.refusal,
             threads=self._problem.threads,

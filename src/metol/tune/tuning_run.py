@@ -5,9 +5,12 @@ In: a problem and how to tune it. Out: a `TuningResult`. Whoever calls decides h
 
 import contextlib
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from metol.errors import MetolError, TuningError
 from metol.measure import Outcome, RacePlan, RunOptions, Status, Workbench
@@ -35,6 +38,10 @@ _EARLIER = 3
 _LEAST_TIMEOUT_SECONDS = 20.0
 # What failed for want of time or memory may not fail with more of it.
 _WORTH_ANOTHER_TRY = (Status.TIMEOUT, Status.OUT_OF_MEMORY)
+
+
+# What each peer proposes, or why it proposes nothing.
+_Answers: TypeAlias = Sequence[tuple[Proposal | None, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +143,22 @@ class TuningRun:
         with self._turn():
             self._tell("searching")
             self.problem.open_judges()
-            found = self.problem.planner.search(self._is_cancelled)
-            seeds = self._seeds(found)
-            self._notes += found.refusals
-            self._tell("making the reference")
-            self._workbench.prepare(self._is_cancelled)
-            self._waiting = seeds
+            with self._asking_peers() as answers:
+                found = self.problem.planner.search(
+                    self._is_cancelled, self._settings.tuner.search_share * self._part_seconds
+                )
+                seeds = self._seeds(found)
+                self._notes += found.refusals
+                self._tell("making the reference")
+                self._workbench.prepare(self._is_cancelled)
+                self._waiting = seeds
+                if not self._settings.only_seeds and self._has_time():
+                    self._tell("asking Halide's own autoschedulers")
+                    self._add_peers(answers())
             if self._settings.only_seeds or not self._affordable():
                 self._measure_one()
             else:
                 self._measure(self._take_waiting(), self._is_cancelled)
-                self._ask_peers()
 
     def step(self, share: float) -> None:
         """Measure one batch; `share` is how much of this pipeline's part of the budget is spent."""
@@ -264,13 +276,27 @@ class TuningRun:
                 return finals
         return ()
 
-    def _ask_peers(self) -> None:
-        """Propose what Halide's own autoschedulers do."""
-        if not self._settings.tuner.peers or not self._has_time():
+    @contextlib.contextmanager
+    def _asking_peers(self) -> Iterator[Callable[[], _Answers]]:
+        """Ask Halide's own autoschedulers beside the search; yield what waits for their answers."""
+        options = self._settings.tuner
+        if self._settings.only_seeds or not options.peers or not self._has_time():
+            yield lambda: ()
             return
-        limit = min(self._settings.timeout_seconds, self._settings.tuner.peer_share * self._part_seconds)
-        self._tell("asking Halide's own autoschedulers")
-        for proposal, failure in self._tuner.peers(limit, self._is_cancelled):
+        limit = min(len(options.peers) * self._settings.timeout_seconds, options.peer_share * self._part_seconds)
+        is_over = threading.Event()
+        # The children die with the thread that started them; it lives until the last has answered.
+        with ThreadPoolExecutor(max_workers=1) as worker:
+            asking = worker.submit(
+                lambda: tuple(self._tuner.peers(limit, lambda: is_over.is_set() or self._is_cancelled()))
+            )
+            try:
+                yield asking.result
+            finally:
+                is_over.set()
+
+    def _add_peers(self, answers: _Answers) -> None:
+        for proposal, failure in answers:
             if proposal is not None and proposal.text not in self._standings.tried:
                 self._waiting.append(proposal)
             if failure:
