@@ -120,6 +120,14 @@ def test_file_of_version_4_still_loads() -> None:
     assert schedule.measured == MEASURED
 
 
+def test_file_of_version_5_still_loads() -> None:
+    estimate = Directive(2, 0, Call.SET_ESTIMATE, (Var("x"), 0, 40))
+    schedule = load(FIXTURES / "blur_version_5.json")
+    assert estimate in schedule.directives
+    assert tuple(d for d in schedule.directives if d != estimate) == BLUR.schedule().directives
+    assert schedule.has_fixed_sizes
+
+
 def test_schedules_are_equal_however_fast_they_were() -> None:
     fast, slow = (dataclasses.replace(BLUR.schedule(), measured=m) for m in (MEASURED, None))
     assert fast == slow
@@ -195,9 +203,9 @@ def test_from_json_refuses_another_format(text: str) -> None:
         Schedule.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 5, "1", None])
+@pytest.mark.parametrize("version", [0, 6, "1", None])
 def test_from_json_refuses_another_version(version: object) -> None:
-    with pytest.raises(ScheduleFormatError, match=r"reads version 4\. Upgrade Metol"):
+    with pytest.raises(ScheduleFormatError, match=r"reads version 5\. Upgrade Metol"):
         Schedule.from_json(json.dumps({"format": "metol-schedule", "version": version}))
 
 

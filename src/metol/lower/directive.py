@@ -97,6 +97,7 @@ class Call(str, enum.Enum):
     SPECIALIZE_SIZE = "specialize size"
     PREFETCH = "prefetch"
     SET_BOUNDS = "set_bounds"
+    SET_ESTIMATE = "set_estimate"
     RFACTOR = "rfactor"
     IN = "in"
     ATOMIC = "atomic"
@@ -119,6 +120,11 @@ class Call(str, enum.Enum):
     def makes_func(self) -> bool:
         """Whether the call makes a Func, which later directives schedule."""
         return self in (Call.RFACTOR, Call.IN)
+
+    @property
+    def fixes_size(self) -> bool:
+        """Whether the call says that the code is for outputs of one size, to Halide or to the reader alone."""
+        return self in (Call.SET_BOUNDS, Call.SET_ESTIMATE)
 
     @property
     def makes_branch(self) -> bool:
@@ -204,6 +210,7 @@ SIGNATURES: dict[Call, Signature] = {
     Call.SPECIALIZE_SIZE: Signature(Owner.STAGE, repeated=Kind.EXACT_SIDE),
     Call.PREFETCH: Signature(Owner.STAGE, (Kind.FUNC, Kind.LOOP, Kind.LOOP, Kind.FACTOR)),
     Call.SET_BOUNDS: Signature(Owner.FUNC, (Kind.BUFFER_DIMENSION, Kind.INTEGER, Kind.FACTOR)),
+    Call.SET_ESTIMATE: Signature(Owner.FUNC, (Kind.DIMENSION, Kind.INTEGER, Kind.FACTOR)),
     Call.RFACTOR: Signature(Owner.UPDATE, (Kind.NEW_FUNC,), repeated=Kind.PRESERVED),
     Call.IN: Signature(Owner.FUNC, (Kind.NEW_FUNC, Kind.FUNC)),
     Call.ATOMIC: Signature(Owner.UPDATE),

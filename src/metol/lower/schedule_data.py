@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from metol.errors import ScheduleFormatError
 from metol.lower.check import check_directives
-from metol.lower.directive import Call, Directive
+from metol.lower.directive import Directive
 from metol.lower.func_ref import FuncRef
 
 __all__ = ["Estimate", "Kept", "Measured", "ScheduleData"]
@@ -95,8 +95,8 @@ class ScheduleData:
 
     @property
     def has_fixed_sizes(self) -> bool:
-        """Whether the code refuses, at run time, outputs of any size but the estimated one."""
-        return any(directive.call is Call.SET_BOUNDS for directive in self.directives)
+        """Whether the code is for outputs of the estimated size; at run time it refuses others that it is wrong for."""
+        return any(directive.call.fixes_size for directive in self.directives)
 
     def __post_init__(self) -> None:
         check_directives(self.funcs, self.directives)
