@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from metol.errors import MetolError, UnknownAppError
-from metol.lower import Call, Directive, Schedule, Var, describe_funcs
+from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs
 from metol.measure import LocalRunner, Measurement, PipelineSource, RunOptions, Scheduler, Status, verify_schedule
 
 
@@ -34,9 +34,16 @@ def test_run_without_timing_verifies_only(planted, brief_options: RunOptions) ->
     assert row.run_ms is None
 
 
-def test_schedule_that_refuses_the_awkward_size_is_timed_and_unverified(planted, brief_options: RunOptions) -> None:
-    # Mullapudi2016 splits the output by its vector, and ShiftInwards cannot shift before the start of a small output.
-    (row,) = run(planted("interleaved"), brief_options)
+def test_schedule_that_refuses_the_awkward_size_is_timed_and_unverified(
+    planted, brief_options: RunOptions, tmp_path: Path
+) -> None:
+    source = planted("interleaved")
+    funcs = describe_funcs(source.build())
+    (output,) = (func.index for func in funcs if func.output >= 0)
+    # ShiftInwards cannot shift before the start of a small output.
+    split = Directive(output, 0, Call.SPLIT, (Var("x"), Var("xo"), Var("xi"), 64, Tail.SHIFT_INWARDS))
+    Schedule(funcs, (split,)).save(tmp_path / "schedule.json")
+    (row,) = run(source, brief_options, f"schedule:{tmp_path / 'schedule.json'}")
     assert row.status is Status.OK
     assert not row.verified
     assert row.run_ms is not None

@@ -49,7 +49,9 @@ def test_result_is_a_complete_loop_nest_of_its_cost(strategy: Strategy, name: st
     assert found.is_complete
     assert found.state.decisions_made.tolist() == [space.decision_count]
     assert found.cost_seconds == space.cost(found.state, _core.CostModel(1))[0]
-    assert found.candidates >= space.decision_count
+    # What is drawn at random is costed when it is complete.
+    is_random = "Random" in repr(strategy)
+    assert found.candidates >= (1 if is_random else space.decision_count)
     assert all(
         s.placement != _core.Placement.UNSCHEDULED for s in found.state.describe() if s.func in space.decision_funcs
     )

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from small_pipelines import PIPELINES, chain
+from small_pipelines import PIPELINES, SOME_TARGET, chain, product_inside, some_machine
 
 from metol import _core
 from metol.candidates import Nest
@@ -92,7 +92,9 @@ def test_a_neighbour_is_what_its_decisions_lead_to(planner: Planner, start: Prop
         assert again.predicted_seconds == pytest.approx(proposal.predicted_seconds)
 
 
-def test_the_other_flag_comes_first_and_once(planner: Planner, start: Proposal) -> None:
+def test_the_other_flag_comes_first_and_once() -> None:
+    planner = Planner(product_inside(), QUICK, target=SOME_TARGET, machine=some_machine())
+    start = proposal_of(planner, next(iter(planner.search().candidates)).nest())
     batches = draw_all(Neighbours(planner, start.nest, MODEL), {start.text})
     flags = [is_flag(proposal, start) for batch in batches for proposal in batch]
     assert flags == [True, *[False] * (len(flags) - 1)]

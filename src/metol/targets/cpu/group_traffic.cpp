@@ -19,6 +19,12 @@ constexpr double kWholeRow = 0.9;
 // Blocks below this come from the allocator's own lists, whatever happens at the top of its heap.
 constexpr double kListBytes = 64 * 1024;
 
+// What a Stage reads of one Func, a point.
+struct Read {
+    int producer;
+    double loads;
+};
+
 Footprint footprint(const CpuParameters& machine, const Func& func, int innermost_dim, const Box& box) {
     if (box.is_empty || box.dimensions == 0) {
         return {static_cast<double>(func.bytes_per_point()), 1};
@@ -384,27 +390,35 @@ double GroupFeaturizer::lines_prefetched(const StageContext& context) {
 
 void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
-    std::vector<int> producers;
+    std::vector<Read> producers;
     for (const EffectiveAccess& access : context.reads.accesses) {
-        const bool is_new = std::find(producers.begin(), producers.end(), access.producer) == producers.end();
-        if (is_new && is_known(access.producer)) {
-            producers.push_back(access.producer);
+        const auto known = std::ranges::find(producers, access.producer, &Read::producer);
+        if (known != producers.end()) {
+            known->loads += access.count;
+        } else if (is_known(access.producer)) {
+            producers.push_back({access.producer, access.count});
         }
     }
     const auto l1 = static_cast<double>(machine_.l1_bytes);
     const auto l2 = static_cast<double>(machine_.l2_bytes);
     const auto l3 = static_cast<double>(machine_.l3_bytes);
+    // Of the iteration domain: with those of reduction loops.
+    const double points = static_cast<double>(out[k_num_vectors]) * out[k_vector_size] + out[k_num_scalars];
     double into[3] = {0, 0, 0};
     double segments = 0;
     double tiled = 0;
     const Site resident = resident_site(context, l2);
-    for (int producer : producers) {
-        into[0] += traffic(context, producer, l1).bytes;
-        const Footprint second = traffic(context, producer, l2);
+    for (const auto& [producer, loads] : producers) {
+        // A gather may read anywhere in a region, and reads no more lines of it than it makes loads.
+        const double most_segments = loads * points;
+        const double most_bytes = most_segments * static_cast<double>(machine_.cache_line_bytes);
+        into[0] += std::min(most_bytes, traffic(context, producer, l1).bytes);
+        const Footprint all = traffic(context, producer, l2);
+        const Footprint second = {std::min(most_bytes, all.bytes), std::min(most_segments, all.segments)};
         into[1] += second.bytes;
         const bool is_prefetched = producer == context.nest.prefetched;
         segments += second.segments * (is_prefetched ? 1 - prefetched_share(context.nest) : 1);
-        const double third = traffic(context, producer, l3).bytes;
+        const double third = std::min(most_bytes, traffic(context, producer, l3).bytes);
         into[2] += third;
         if (third > 0) {
             const bool is_any_tiled = std::ranges::any_of(reads_at(context.id, resident), [&](const ReadBox& read) {
