@@ -1,4 +1,6 @@
+import math
 import os
+import random
 import subprocess
 import sys
 from functools import cache
@@ -8,13 +10,16 @@ import numpy as np
 import pytest
 
 from metol import _core
-from metol.measure import schedule_at_root
+from metol.lower.func_ref import pipeline_funcs
+from metol.measure import LocalRunner, PipelineSource, RunOptions, Scheduler, schedule_at_root
 from metol.measure.case import BufferShape
 from metol.measure.case_names import ESTIMATED
 from metol.measure.cases import pipeline_case
 from metol.measure.compiled import CompiledPipeline
 from metol.pipeline import PipelineDag, extract
 from metol.pipeline.random_programs import STAGE_KINDS, RandomProgram, random_program
+from metol.pipeline.random_programs.builder import Builder
+from metol.pipeline.random_programs.values import Values
 
 FINGERPRINTS = """
 from metol.pipeline import extract
@@ -64,7 +69,7 @@ def test_dimensions_types_and_features_vary() -> None:
     funcs = [func for seed in range(60) for func in dag_of(seed).funcs]
     stages = [stage for seed in range(60) for stage in dag_of(seed).stages]
     assert {func.dimensions for func in funcs} >= {0, 1, 2, 3, 4}
-    assert {width for func in funcs for width in func.value_bytes} == {1, 2, 4}
+    assert {width for func in funcs for width in func.value_bytes} == {1, 2, 4, 8}
     assert any(len(func.value_bytes) > 1 for func in funcs)
     assert any(func.is_boundary_condition for func in funcs)
     assert any(stage.has_data_dependent_read for stage in stages)
@@ -129,3 +134,80 @@ def base_name(name: str) -> str:
 def shape_of(type_: hl.Type, region: list[_core.Interval]) -> BufferShape:
     lows, extents = tuple(side.min for side in region), tuple(side.extent for side in region)
     return BufferShape(str(type_), lows, extents, tuple(range(len(region))))
+
+
+def stored_types(pipeline: hl.Pipeline) -> set[str]:
+    """The types of the Funcs that only store values."""
+    funcs = [func for func in pipeline_funcs(pipeline) if func.name().startswith("stored_otherwise")]
+    return {str(func.types()[0]) for func in funcs}
+
+
+@pytest.mark.parametrize(
+    ("values", "types"),
+    [
+        (Values("u8", 0, 1), {"bool", "int8", "uint32", "int64", "uint64", "float64"}),
+        (Values("i16", -100, 100), {"int8", "int64", "float64"}),
+        (Values("i16", -1000, 10), {"int64", "float64"}),
+        (Values("u16", 0, 1000), {"uint32", "int64", "uint64", "float64"}),
+        (Values("f32", 0.5, 1.0, 0), {"float64"}),
+    ],
+)
+def test_values_are_stored_in_types_that_hold_them(values: Values, types: set[str]) -> None:
+    found = set()
+    for seed in range(80):
+        b = Builder(random.Random(seed), 1e6)
+        b.images.append(b.input([("x", 64)], values.type, values))
+        assert b.attempt("stored_otherwise", STAGE_KINDS["stored_otherwise"])
+        ((image,),) = b.outputs()
+        assert str(image.at().expr.type()) == str(image.values.halide_type())
+        if (image.values.low, image.values.high) == (values.low, values.high):
+            found.add(str(image.func.types()[0]))
+    assert found == types
+
+
+@cache
+def storing_seed(type_: str) -> int:
+    """The first program with a Func of a storage type."""
+    return next(seed for seed in range(1000) if type_ in stored_types(program(seed, 12).pipeline))
+
+
+@pytest.mark.parametrize("type_", ["bool", "uint32", "int64", "uint64", "float64"])
+def test_storage_types_occur(type_: str) -> None:
+    assert storing_seed(type_) < 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("type_", ["bool", "int8", "uint32", "int64", "uint64", "float64"])
+def test_programs_that_store_otherwise_are_right_under_a_random_schedule(type_: str) -> None:
+    source = PipelineSource.parse(f"random:{storing_seed(type_)}/most_funcs=12")
+    assert type_ in stored_types(source.build())
+    scheduler = Scheduler.parse("metol:strategy=random/refine=False/seed=1")
+    (row,) = LocalRunner(RunOptions(threads=2, timeout_seconds=120, timing=None)).run(source, [scheduler])
+    assert row.verified, f"{source}: {row.problem}"
+
+
+def points_of(seed: int, size: int) -> int:
+    """How many points a program computes."""
+    dag = extract(random_program(seed, most_funcs=8, size=size).pipeline)
+    funcs = [func for func in dag.funcs if not func.is_input]
+    return sum(math.prod(side.extent for side in func.root_region) for func in funcs)
+
+
+def test_a_larger_program_computes_more_within_its_means() -> None:
+    points = {size: [points_of(seed, size) for seed in range(20)] for size in (1, 4, 16)}
+    assert sum(points[4]) > 2 * sum(points[1])
+    assert sum(points[16]) > 2 * sum(points[4])
+    for size, each in points.items():
+        assert max(each) <= size * 3e7
+
+
+def test_a_source_tells_how_large_its_program_is() -> None:
+    source = PipelineSource.parse("random:3/least_funcs=3/most_funcs=8/size=4")
+    assert str(source) == "random:3/least_funcs=3/most_funcs=8/size=4"
+    expected = extract(random_program(3, least_funcs=3, most_funcs=8, size=4).pipeline)
+    found = extract(source.build())
+    assert (found.algorithm_hash, found.estimates_hash) == (expected.algorithm_hash, expected.estimates_hash)
+    plain = extract(PipelineSource.parse("random:3/most_funcs=8").build())
+    single = extract(PipelineSource.parse("random:3/most_funcs=8/size=1").build())
+    assert (plain.algorithm_hash, plain.estimates_hash) == (single.algorithm_hash, single.estimates_hash)
+    assert plain.estimates_hash != found.estimates_hash

@@ -23,6 +23,10 @@ from metol.measure.generator import build_generator
 __all__ = ["PipelineSource", "SourceKind", "load_app"]
 
 
+# What may be said of a random program, and the least that makes sense.
+_RANDOM_OPTIONS = {"least_funcs": 2, "most_funcs": 2, "size": 1}
+
+
 class SourceKind(str, Enum):
     """How a source is turned into a pipeline."""
 
@@ -52,7 +56,7 @@ class PipelineSource:
     def parse(text: str) -> "PipelineSource":
         """Read ``app:NAME`` (or just ``NAME``), ``FILE.py:FUNCTION``, ``package.module:FUNCTION`` or ``FILE.hlpipe``.
 
-        ``random:SEED`` and ``random:SEED/most_funcs=N`` name a random program.
+        ``random:SEED``, with ``/least_funcs=M``, ``/most_funcs=N`` and ``/size=K`` if need be, is a random program.
 
         Raises:
             MetolError: the text is none of these, or names a file that does not exist.
@@ -151,16 +155,19 @@ def load_app(name: str) -> Any:
 
 
 def _random_arguments(text: str) -> tuple[int, dict[str, int]]:
-    """Read ``SEED`` or ``SEED/most_funcs=N`` as arguments of `random_program`.
+    """Read ``SEED`` or ``SEED/most_funcs=N`` and the like as arguments of `random_program`.
 
     Raises:
         MetolError: the text is neither.
     """
     seed, *options = text.split("/")
     limits = dict(option.partition("=")[::2] for option in options)
-    if not (seed.isdecimal() and set(limits) <= {"most_funcs"} and all(v.isdecimal() for v in limits.values())):
-        raise MetolError(f"`random:{text}` names no program; write random:SEED or random:SEED/most_funcs=N.")
-    return int(seed), {key: max(int(value), 2) for key, value in limits.items()}
+    if not (seed.isdecimal() and set(limits) <= set(_RANDOM_OPTIONS) and all(v.isdecimal() for v in limits.values())):
+        raise MetolError(
+            f"`random:{text}` names no program; write random:SEED or random:SEED/most_funcs=N; there are "
+            f"{', '.join(_RANDOM_OPTIONS)}."
+        )
+    return int(seed), {key: max(int(value), _RANDOM_OPTIONS[key]) for key, value in limits.items()}
 
 
 def _is_builder(value: Any, module: str) -> bool:

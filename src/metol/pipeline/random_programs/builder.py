@@ -102,11 +102,14 @@ class Builder:
         """Return an undefined Func, named by the stage kind at work."""
         return hl.Func(f"{self.kind}{self._count}{suffix}")
 
-    def add(self, func: Any, axes: Sequence[Axis], values: Sequence[Values]) -> tuple[Image, ...]:
+    def add(
+        self, func: Any, axes: Sequence[Axis], values: Sequence[Values], *, is_stored_otherwise: bool = False
+    ) -> tuple[Image, ...]:
         """Add a defined Func, and note that everything picked so far is read."""
         elements: Iterable[int | None] = range(len(values)) if len(values) > 1 else (None,)
         images = tuple(
-            Image(func, self._count, tuple(axes), held, element) for held, element in zip(values, elements, strict=True)
+            Image(func, self._count, tuple(axes), held, element, is_stored_otherwise)
+            for held, element in zip(values, elements, strict=True)
         )
         self._open -= self._touched
         self._open.add(self._count)

@@ -60,6 +60,8 @@ class Image:
     """What it holds."""
     element: int | None = None
     """Position in a Tuple."""
+    is_stored_otherwise: bool = False
+    """Whether the Func is of another type than its values, to which whoever reads it converts."""
 
     @property
     def points(self) -> int:
@@ -87,7 +89,8 @@ class Image:
         value = self.func[place if len(place) != 1 else place[0]]
         value = value if self.element is None else value[self.element]
         # Reading a Func gives a reference, which lacks a type.
-        return Term(value if isinstance(value, hl.Expr) else hl.Expr(value), self.values)
+        expr = value if isinstance(value, hl.Expr) else hl.Expr(value)
+        return Term(hl.cast(self.values.halide_type(), expr) if self.is_stored_otherwise else expr, self.values)
 
     def replacing(self, axis: Axis) -> tuple[Axis, ...]:
         """The axes, one of them replaced by another of its unit."""

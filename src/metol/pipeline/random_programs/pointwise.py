@@ -21,6 +21,15 @@ from metol.pipeline.random_programs.values import (
 
 __all__ = ["POINTWISE"]
 
+_STORAGE_TYPES = {
+    "bool": hl.UInt(1),
+    "i8": hl.Int(8),
+    "u32": hl.UInt(32),
+    "i64": hl.Int(64),
+    "u64": hl.UInt(64),
+    "f64": hl.Float(64),
+}
+
 
 def unary(b: Builder) -> bool:
     """One image through a function of one value."""
@@ -135,6 +144,36 @@ def wrap_around(b: Builder) -> bool:
     return True
 
 
+def stored_otherwise(b: Builder) -> bool:
+    """One image in a type that only stores it: signed bytes, unsigned or 64-bit integers, doubles, truth values."""
+    image = b.pick(lambda i: bool(i.axes))
+    if image is None or not b.affords(2 * image.points):
+        return False
+    term = image.at()
+    if b.rng.random() < 0.2:
+        term = cast(modulo(term, 2), "u8") if term.values.is_exact else term
+    type_ = b.rng.choice(_holders(term.values))
+    func = b.func()
+    func[b.place(image.axes)] = hl.cast(_STORAGE_TYPES[type_], term.expr)
+    b.add(func, image.axes, [term.values], is_stored_otherwise=True)
+    b.spend(2 * image.points)
+    return True
+
+
+def _holders(values: Values) -> list[str]:
+    """Types beyond those that values are reckoned in, each of which holds these to the last bit."""
+    if values.is_float:
+        return ["f64"]
+    holders = ["i64", "f64"]
+    if values.low >= 0:
+        holders += ["u32", "u64"]
+    if values.low >= -128 and values.high <= 127:
+        holders.append("i8")
+    if values.low >= 0 and values.high <= 1:
+        holders += ["bool"] * 4
+    return holders
+
+
 def _pair(b: Builder) -> tuple[Image, Image] | None:
     """Pick an image with axes and a partner."""
     image = b.pick(lambda i: bool(i.axes))
@@ -211,5 +250,6 @@ POINTWISE: dict[str, StageKind] = {
     "pair": pair,
     "parameter": parameter,
     "wrap_around": wrap_around,
+    "stored_otherwise": stored_otherwise,
 }
 """Stage kinds by name."""

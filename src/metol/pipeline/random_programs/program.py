@@ -62,19 +62,21 @@ class RandomProgram:
     """What is known of each output buffer: one for each output, or for each element of a Tuple."""
 
 
-def random_program(seed: int, *, least_funcs: int = 2, most_funcs: int = 30) -> RandomProgram:
+def random_program(seed: int, *, least_funcs: int = 2, most_funcs: int = 30, size: int = 1) -> RandomProgram:
     """Make a program.
 
     Args:
         seed: Decides everything: the same seed and limits give the same program in every process.
         least_funcs: Funcs that it has at least, inputs not counted.
         most_funcs: Where it stops growing; the last Stage and the outputs may add a few.
+        size: How many times as much it may compute, and its images may hold, as where it is 1 (some 50 ms where
+            everything is computed at root in one thread).
     """
     rng = random.Random(seed)
     # Small programs are as instructive as large ones, and faster to schedule.
     goal = round(least_funcs * (most_funcs / least_funcs) ** rng.random())
-    b = Builder(rng, _OPERATIONS)
-    _add_inputs(b, goal)
+    b = Builder(rng, size * _OPERATIONS)
+    _add_inputs(b, goal, size)
     kinds: list[str] = []
     weights = [_FREQUENT.get(name, 1.0) for name in STAGE_KINDS]
     while _func_count(b) < goal and len(kinds) < most_funcs:
@@ -95,10 +97,10 @@ def _func_count(b: Builder) -> int:
     return len({image.number for image in b.images if not isinstance(image.func, hl.ImageParam)})
 
 
-def _add_inputs(b: Builder, goal: int) -> None:
+def _add_inputs(b: Builder, goal: int, size: int) -> None:
     """Add one or two inputs, of any type, one to four axes, and a size that fits the number of Funcs."""
     rng = b.rng
-    most_points = min(_OPERATIONS / (goal * _OPERATIONS_PER_POINT), _MOST_POINTS)
+    most_points = size * min(_OPERATIONS / (goal * _OPERATIONS_PER_POINT), _MOST_POINTS)
     points = 64 * (most_points / 64) ** math.sqrt(rng.random())
     dimensions = rng.choice([1, 2, 2, 2, 2, 2, 3, 3, 3, 4])
     channels = [(f"c{count}", count) for count in rng.choice([[3], [4], [8]]) if dimensions >= 3]

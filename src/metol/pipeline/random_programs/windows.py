@@ -111,7 +111,7 @@ def clamped_stencil(b: Builder) -> bool:
 
 def boundary(b: Builder) -> bool:
     """One of Halide's boundary conditions; the image is then defined a little beyond its own region."""
-    image = b.pick(lambda i: len(i.spatial) == len(i.axes) > 0 and i.element is None)
+    image = b.pick(lambda i: len(i.spatial) == len(i.axes) > 0 and i.element is None and not i.is_stored_otherwise)
     if image is None or not b.affords(3 * image.points):
         return False
     name = b.rng.choice(["repeat_edge", "repeat_image", "mirror_image", "mirror_interior", "constant_exterior"])
