@@ -16,7 +16,8 @@ ROOMS_IN_CPP = {
     "pipeline": {"pipeline"},
     "schedule": {"schedule", "pipeline"},
     "targets": {"targets", "schedule", "pipeline"},
-    "search": {"search", "targets", "schedule", "pipeline"},
+    "cost": {"cost"},
+    "search": {"search", "cost", "targets", "schedule", "pipeline"},
 }
 """Folders of C++ files, and those whose headers they may include."""
 

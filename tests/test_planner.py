@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import halide as hl
 import pytest
@@ -19,9 +20,11 @@ from small_pipelines import (
     product_inside,
     some_machine,
 )
+from some_weights import some_weights
 
+from metol import _core
 from metol.candidates import Nest
-from metol.errors import ExtractionError, MetolError
+from metol.errors import ExtractionError, MetolError, WeightsError
 from metol.options import SearchOptions
 from metol.pipeline import Rfactor
 from metol.planner import Planner
@@ -58,7 +61,7 @@ def unbounded() -> hl.Pipeline:
     return finish(output)
 
 
-def planner_of(build: Callable[[], hl.Pipeline], **options: bool) -> Planner:
+def planner_of(build: Callable[[], hl.Pipeline], **options: bool | str) -> Planner:
     return Planner(build(), replace(QUICK, **options), target=SOME_TARGET, machine=some_machine())
 
 
@@ -208,3 +211,48 @@ def test_a_search_that_is_cancelled_still_finds_something() -> None:
     assert not found.is_complete
     nest = next(iter(found.candidates)).nest()
     assert planner.nest_of(*planner.state_of(nest)) == nest
+
+
+def test_the_analytical_model_can_be_asked_for() -> None:
+    planner = planner_of(chain, weights="analytical")
+    found = planner.search()
+    assert planner.model.id == _core.CostModel().id
+    assert found.result is not None
+    assert found.result.cost_seconds == planner.form().space.cost(found.result.state, _core.CostModel())[0]
+
+
+def test_a_search_goes_by_the_weights_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    weights = some_weights(planner_of(chain).form().space, members=2, gain=0.5)
+    weights.save(path)
+    planner = planner_of(chain, weights=str(path))
+    found = planner.search()
+    space = planner.form().space
+    assert found.result is not None
+    assert planner.model.id == weights.model(space).id
+    assert found.result.cost_seconds == space.cost(found.result.state, weights.model(space))[0]
+    assert found.result.cost_seconds != space.cost(found.result.state, _core.CostModel())[0]
+    for candidate in found.candidates:
+        if candidate.nest is not None:
+            form, state = planner.state_of(candidate.nest())
+            assert candidate.cost_seconds == pytest.approx(form.space.cost(state, weights.model(form.space))[0])
+
+
+def test_a_form_that_rewriting_made_goes_by_the_weights_too(tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    weights = some_weights(planner_of(product).form().space)
+    weights.save(path)
+    planner = planner_of(product, weights=str(path))
+    found = planner.search()
+    assert found.form is not None
+    assert found.result is not None
+    assert found.result.cost_seconds == found.form.space.cost(found.result.state, weights.model(found.form.space))[0]
+
+
+def test_weights_that_are_missing_or_about_something_else_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match=r"missing.npz. is no file of weights"):
+        planner_of(chain, weights=str(tmp_path / "missing.npz")).search()
+    weights = some_weights(planner_of(chain).form().space)
+    replace(weights, terms=weights.terms[::-1]).save(tmp_path / "other.npz")
+    with pytest.raises(WeightsError, match="other cost terms"):
+        planner_of(chain, weights=str(tmp_path / "other.npz")).search()

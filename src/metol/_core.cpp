@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "cost/bindings.hpp"
 #include "pipeline/bounds.hpp"
 #include "pipeline/dag.hpp"
 #include "pipeline/extract.hpp"
@@ -345,5 +346,6 @@ PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of Metol.";
     bind_pipeline(m);
     bind_targets(m);
+    bind_cost(m);
     bind_search(m);
 }

@@ -393,8 +393,26 @@ class SpaceOptions:
     def freeze(self, func: int, decisions: Sequence[Sequence[int]]) -> None: ...
     def pin(self, func: int, is_inline: bool) -> None: ...
 
+class Network:
+    def __init__(
+        self,
+        schedule: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]],
+        algorithm: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]],
+        gains: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]],
+        units: Sequence[float],
+    ) -> None: ...
+    def coefficients(
+        self, rows: npt.NDArray[np.float32], op_histogram: Sequence[float], analytical: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]: ...
+
 class CostModel:
-    def __init__(self, id: int = 0, coefficients: Sequence[float] = ...) -> None: ...
+    def __init__(
+        self,
+        id: int = 0,
+        coefficients: Sequence[float] = ...,
+        factors: Sequence[float] = ...,
+        network: Network | None = None,
+    ) -> None: ...
     @property
     def id(self) -> int: ...
 

@@ -155,7 +155,12 @@ class Choice:
 
 
 def searched_candidates(
-    start: Form, form: Form, found: SearchResult, machine: Machine, options: LoweringOptions
+    start: Form,
+    form: Form,
+    found: SearchResult,
+    machine: Machine,
+    options: LoweringOptions,
+    model: _core.CostModel,
 ) -> Iterator[Candidate]:
     """Yield what a search found, best first, then the safe schedule, everything at root, and everything inline.
 
@@ -165,6 +170,7 @@ def searched_candidates(
         found: The outcome of the search.
         machine: What it went by.
         options: What lowering goes by.
+        model: What it predicted run times with.
     """
 
     def lower(state: _core.States, rules: LoweringOptions) -> tuple[Directive, ...]:
@@ -178,7 +184,7 @@ def searched_candidates(
 
     yield candidate("search", found.state, found.cost_seconds)
     for state in found.alternatives:
-        yield candidate("alternative", state, float(form.space.cost(state, _core.CostModel())[0]))
+        yield candidate("alternative", state, float(form.space.cost(state, model)[0]))
     if isinstance(machine, CpuMachine):
         yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept))
     yield Candidate("root", partial(root_directives, start.dag, options.kept))

@@ -20,6 +20,7 @@ __all__ = [
     "UndefinedPipelineError",
     "UnknownAppError",
     "UnsupportedTargetError",
+    "WeightsError",
 ]
 
 
@@ -85,3 +86,7 @@ class SearchError(MetolError):
 
 class TuningError(MetolError):
     """Tuning was asked for something it cannot do, such as a budget of nothing."""
+
+
+class WeightsError(MetolError):
+    """A file of weights is missing, of something else, or for features that this Metol does not have."""

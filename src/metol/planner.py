@@ -4,6 +4,7 @@ Enters: a pipeline and how it will run. Leaves: candidates, as a search finds th
 known by their decisions. `autoschedule` asks for one search; tuning asks again and again.
 """
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ import halide as hl
 
 from metol import _core
 from metol.candidates import Candidate, Nest, nest_of, plain_candidates, searched_candidates
+from metol.cost_choice import choose_weights
 from metol.errors import ExtractionError, MetolError, ScheduleFormatError
 from metol.framing import buffer_sizes, frame_of, read_pipeline
 from metol.keep import find_kept
@@ -109,10 +111,20 @@ class Planner:
         rewriting = None if self.kept else self._rewriting()
         seconds = min(self.options.budget_seconds or math.inf, limit_seconds)
         budget = Budget.start(None if math.isinf(seconds) else seconds, is_cancelled)
-        form, found = search_forms(start, rewriting, self.options.make(), _core.CostModel(), budget)
+        form, found = search_forms(start, rewriting, self.options.make(), self.model, budget)
         seconds = time.monotonic() - started
-        candidates = searched_candidates(start, form, found, self.machine, self.lowering)
+        candidates = searched_candidates(start, form, found, self.machine, self.lowering, self.model)
         return Found(candidates, form, found, seconds, found.is_complete)
+
+    @functools.cached_property
+    def model(self) -> _core.CostModel:
+        """What predicts run times.
+
+        Raises:
+            WeightsError: the weights that the options name are not there, or are about other features.
+        """
+        weights = choose_weights(self.options.weights, self.machine)
+        return _core.CostModel() if weights is None else weights.model(self.form().space)
 
     @property
     def lowering(self) -> LoweringOptions:

@@ -5,5 +5,6 @@ The core evaluates the analytical model while it searches; here are the same ter
 
 from metol.cost.explanation import StageCost, TermCost, explain
 from metol.cost.terms import ArrayModule, CostTerms
+from metol.cost.weights import Member, Weights
 
-__all__ = ["ArrayModule", "CostTerms", "StageCost", "TermCost", "explain"]
+__all__ = ["ArrayModule", "CostTerms", "Member", "StageCost", "TermCost", "Weights", "explain"]

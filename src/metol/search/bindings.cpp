@@ -205,14 +205,6 @@ void bind_options(py::module_& m) {
             },
             py::arg("func"), py::arg("is_inline"),
             "Leaves the schedule of a Func to somebody else: it is inline, or has loops in which nothing is computed.");
-    py::class_<metol::CostModelWeights>(
-        m, "CostModel",
-        "Coefficients of the cost terms, [stages, terms]; analytical where there are none. `id` keys the memo.")
-        .def(py::init([](uint64_t id, std::vector<double> coefficients) {
-                 return metol::CostModelWeights{id, std::move(coefficients)};
-             }),
-             py::arg("id") = 0, py::arg("coefficients") = std::vector<double>{})
-        .def_readonly("id", &metol::CostModelWeights::id);
 }
 
 void bind_states(py::module_& m) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "cost/cost_model.hpp"
 #include "schedule/loop_nest.hpp"
 #include "search/group_memo.hpp"
 #include "search/workers.hpp"
@@ -23,12 +24,6 @@ using State = std::shared_ptr<const LoopNest>;
 struct Expansion {
     std::vector<State> children;
     std::vector<int32_t> parents;  // [children] index into the batch that was expanded
-};
-
-// Coefficients a [stages, terms] matrix fixes, or the analytical ones of the target where it is empty.
-struct CostModelWeights {
-    uint64_t id = 0;
-    std::vector<double> coefficients;
 };
 
 class Space {
@@ -100,14 +95,21 @@ class Space {
     bool follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made);
     State follow(const State& state, std::span<const Decision> decisions);
     State sample_one(const State& state, uint64_t& seed);
-    double cost_one(const LoopNest& nest, const Groups& groups, const CostModelWeights& model, GroupMemo& memo);
-    double cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const;
-    double cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model, GroupMemo& memo) const;
+    // A cost model, what it remembers of this pipeline, and what it makes of the operations of each Stage.
+    struct Costing {
+        const CostModelWeights& model;
+        GroupMemo& memo;
+        std::span<const std::vector<float>> stage_parts;  // [stages][terms]; empty without a network
+    };
+
+    Costing costing(const CostModelWeights& model) const;
+    double cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing);
+    double cost_row(int stage, std::span<const float> row, const Costing& costing) const;
+    double cost_inlined(std::span<const InlinedRow* const> parts, const Costing& costing) const;
     // The rows of a sub-nest, averaged over several iterations where they differ.
     void featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
                          std::span<StageRow> rows) const;
-    GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
-                         GroupMemo& memo) const;
+    GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const Costing& costing) const;
 
     std::shared_ptr<const PipelineIndex> index_;
     std::shared_ptr<const Target> target_;

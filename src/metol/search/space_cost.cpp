@@ -1,5 +1,6 @@
 // What loop nests look like and what they cost: rows from the target, remembered where nothing they depend on changed.
 #include <algorithm>
+#include <stdexcept>
 
 #include "schedule/hashing.hpp"
 #include "schedule/regions.hpp"
@@ -7,7 +8,21 @@
 
 namespace metol {
 
-double Space::cost_row(int stage, std::span<const float> row, const CostModelWeights& model) const {
+Space::Costing Space::costing(const CostModelWeights& model) const {
+    const Network* network = model.network.get();
+    if (network != nullptr && (network->feature_count() != target_->feature_columns().size() ||
+                               network->term_count() != target_->term_columns().size())) {
+        throw std::invalid_argument("the network is for other features or terms than this space has");
+    }
+    Shared::Known& known = shared_->known_of(model, *index_->dag);
+    if ((network != nullptr) != !known.stage_parts.empty()) {
+        throw std::invalid_argument("two cost models share an id, one of them with a network");
+    }
+    return {model, known.memo, known.stage_parts};
+}
+
+double Space::cost_row(int stage, std::span<const float> row, const Costing& costing) const {
+    const CostModelWeights& model = costing.model;
     const size_t count = target_->term_columns().size();
     thread_local std::vector<double> terms;
     thread_local std::vector<double> coefficients;
@@ -16,6 +31,12 @@ double Space::cost_row(int stage, std::span<const float> row, const CostModelWei
     target_->terms(row, terms);
     if (model.coefficients.empty()) {
         target_->analytical_coefficients(stage, row, coefficients);
+        for (size_t t = 0; t < model.factors.size(); t++) {
+            coefficients[t] *= model.factors[t];
+        }
+        if (model.network != nullptr) {
+            model.network->apply(row, costing.stage_parts[static_cast<size_t>(stage)], coefficients);
+        }
     } else {
         const auto first =
             model.coefficients.begin() + static_cast<std::ptrdiff_t>(stage) * static_cast<std::ptrdiff_t>(count);
@@ -104,8 +125,8 @@ void Space::featurize_group(SubNest sub_nest, std::span<const int32_t> stages, b
     }
 }
 
-GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group, const CostModelWeights& model,
-                            GroupMemo& memo) const {
+GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group, const Costing& costing) const {
+    GroupMemo& memo = costing.memo;
     thread_local Scratch scratch;
     auto& [members, stages, keys, costs, missing, positions, rows] = scratch;
     groups.members(*index_, group, members);
@@ -135,7 +156,7 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
     for (StageRow& row : made) {
         row.inlined.clear();
     }
-    featurize_group({*index_, nest, members}, missing, model.coefficients.empty(), made);
+    featurize_group({*index_, nest, members}, missing, costing.model.is_analytical(), made);
     for (size_t i = 0; i < missing.size(); i++) {
         const uint64_t key = keys[positions[i]];
         std::vector<const InlinedRow*> inlined;
@@ -143,7 +164,7 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
             inlined.push_back(
                 memo.keep({part.stage, combine(key, static_cast<uint64_t>(part.stage)), std::move(part.row)}));
         }
-        costs[positions[i]] = memo.store(key, cost_row(missing[i], rows[i].row, model), std::move(inlined));
+        costs[positions[i]] = memo.store(key, cost_row(missing[i], rows[i].row, costing), std::move(inlined));
     }
     double seconds = 0;
     std::vector<const InlinedRow*> inlined;
@@ -156,8 +177,8 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
     return memo.store(groups.key(group), seconds, std::move(inlined));
 }
 
-double Space::cost_inlined(std::span<const InlinedRow* const> parts, const CostModelWeights& model,
-                           GroupMemo& memo) const {
+double Space::cost_inlined(std::span<const InlinedRow* const> parts, const Costing& costing) const {
+    GroupMemo& memo = costing.memo;
     uint64_t key = parts.size();
     for (const InlinedRow* part : parts) {
         key = combine(key, part->key);
@@ -170,17 +191,17 @@ double Space::cost_inlined(std::span<const InlinedRow* const> parts, const CostM
     for (const InlinedRow* part : parts.subspan(1)) {
         target_->add_inlined(part->row, row);
     }
-    return memo.store(key, cost_row(parts.front()->stage, row, model), {}).seconds;
+    return memo.store(key, cost_row(parts.front()->stage, row, costing), {}).seconds;
 }
 
-double Space::cost_one(const LoopNest& nest, const Groups& groups, const CostModelWeights& model, GroupMemo& memo) {
+double Space::cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing) {
     thread_local std::vector<const InlinedRow*> inlined;
     inlined.clear();
     double total = 0;
     for (size_t group = 0; group < groups.count(); group++) {
         GroupCost cost;
-        if (!memo.find(groups.key(group), cost)) {
-            cost = cost_group(nest, groups, group, model, memo);
+        if (!costing.memo.find(groups.key(group), cost)) {
+            cost = cost_group(nest, groups, group, costing);
         }
         total += cost.seconds;
         if (cost.inlined != nullptr) {
@@ -196,7 +217,7 @@ double Space::cost_one(const LoopNest& nest, const Groups& groups, const CostMod
         while (end < parts.size() && parts[end]->stage == parts[begin]->stage) {
             end++;
         }
-        total += cost_inlined(parts.subspan(begin, end - begin), model, memo);
+        total += cost_inlined(parts.subspan(begin, end - begin), costing);
         begin = end;
     }
     return total;
@@ -204,7 +225,7 @@ double Space::cost_one(const LoopNest& nest, const Groups& groups, const CostMod
 
 std::vector<double> Space::cost(std::span<const State> states, const CostModelWeights& model) {
     std::vector<double> costs(states.size());
-    GroupMemo& memo = shared_->memo(model.id);
+    const Costing how = costing(model);
     shared_->workers.run((states.size() + kBlock - 1) / kBlock, [&](size_t block) {
         thread_local std::array<Groups, kBlock> groups;
         const size_t begin = block * kBlock;
@@ -212,11 +233,11 @@ std::vector<double> Space::cost(std::span<const State> states, const CostModelWe
         for (size_t i = begin; i < end; i++) {
             groups[i - begin].find(*index_, *states[i]);
             for (size_t group = 0; group < groups[i - begin].count(); group++) {
-                memo.prefetch(groups[i - begin].key(group));
+                how.memo.prefetch(groups[i - begin].key(group));
             }
         }
         for (size_t i = begin; i < end; i++) {
-            costs[i] = cost_one(*states[i], groups[i - begin], model, memo);
+            costs[i] = cost_one(*states[i], groups[i - begin], how);
         }
     });
     return costs;
@@ -224,12 +245,13 @@ std::vector<double> Space::cost(std::span<const State> states, const CostModelWe
 
 std::vector<double> Space::stage_costs(const State& state, const CostModelWeights& model) {
     const std::vector<float> rows = featurize({&state, 1});
+    const Costing how = costing(model);
     const size_t columns = target_->feature_columns().size();
     std::vector<double> costs(static_cast<size_t>(index_->stage_count()), 0.0);
     for (size_t stage = 0; stage < costs.size(); stage++) {
         const std::span<const float> row(rows.data() + stage * columns, columns);
         if (std::any_of(row.begin(), row.end(), [](float value) { return value != 0; })) {
-            costs[stage] = cost_row(static_cast<int>(stage), row, model);
+            costs[stage] = cost_row(static_cast<int>(stage), row, how);
         }
     }
     return costs;

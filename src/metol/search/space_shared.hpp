@@ -14,13 +14,23 @@ struct Space::Shared {
     Pool pool;
     Workers workers;
     std::mutex memo_mutex;
-    std::unordered_map<uint64_t, std::unique_ptr<GroupMemo>> memos;  // by cost model
+    // What one cost model has found out about this pipeline.
+    struct Known {
+        GroupMemo memo;
+        std::vector<std::vector<float>> stage_parts;  // [stages][terms], of a network
+    };
+    std::unordered_map<uint64_t, std::unique_ptr<Known>> known;  // by cost model
 
-    GroupMemo& memo(uint64_t model) {
+    Known& known_of(const CostModelWeights& model, const PipelineDag& dag) {
         const std::lock_guard lock(memo_mutex);
-        auto& slot = memos[model];
+        auto& slot = known[model.id];
         if (!slot) {
-            slot = std::make_unique<GroupMemo>();
+            slot = std::make_unique<Known>();
+            if (model.network != nullptr) {
+                for (const Stage& stage : dag.stages) {
+                    slot->stage_parts.push_back(model.network->stage_part(stage.op_histogram));
+                }
+            }
         }
         return *slot;
     }

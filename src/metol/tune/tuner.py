@@ -71,7 +71,7 @@ class Tuner:
         self._sampler: Sampler | None = None
         self._around: dict[str, Neighbours | ForeignNeighbours] = {}
         self._turn = 0
-        self._model = _core.CostModel()
+        self._model = problem.planner.model
 
     @property
     def planner(self) -> Planner:
