@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from metol.measure.size_checks import CheckOutcome, OutputSizes, SizeCheck, SizeChecker, sizes_to_check
     from metol.measure.source import PipelineSource, SourceKind
     from metol.measure.timing import TimingPlan
+    from metol.measure.together import TogetherPlan, measure_together
     from metol.measure.trial import RunOptions
     from metol.measure.workbench import Fallen, LocalWorkbench, Outcome, Workbench, WorkbenchTimes
 
@@ -52,10 +53,12 @@ __all__ = [
     "SourceKind",
     "Status",
     "TimingPlan",
+    "TogetherPlan",
     "Workbench",
     "WorkbenchTimes",
     "ask_peer",
     "measure_search",
+    "measure_together",
     "save_pipeline",
     "schedule_at_root",
     "sizes_to_check",
@@ -90,8 +93,10 @@ _HOMES = {
     "SourceKind": "metol.measure.source",
     "Status": "metol.measure.measurement",
     "TimingPlan": "metol.measure.timing",
+    "TogetherPlan": "metol.measure.together",
     "ask_peer": "metol.measure.peer_trial",
     "measure_search": "metol.measure.search_trial",
+    "measure_together": "metol.measure.together",
     "save_pipeline": "metol.measure.serialized",
     "schedule_at_root": "metol.measure.scheduler",
     "sizes_to_check": "metol.measure.size_checks",

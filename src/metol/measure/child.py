@@ -24,6 +24,7 @@ from metol.lower import Schedule
 from metol.measure import messages as m
 from metol.measure.case_names import AWKWARD, ESTIMATED
 from metol.measure.gate import BufferSizes, Gate
+from metol.measure.holding import Holding
 from metol.measure.peer_trial import answer_of_peer
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
@@ -55,6 +56,7 @@ class Session:
         self._compiled: CompiledPipeline | None = None
         self._timed: tuple[str, Callable[[], object]] | None = None
         self._gate: Gate | None = None
+        self._holding: Holding | None = None
 
     def answer(self, request: m.Request) -> m.Answer:
         """Do what is asked; exceptions are the caller's to report."""
@@ -83,6 +85,10 @@ class Session:
                 return self._verify(Path(request.case))
             case m.Time():
                 return self._time(request)
+            case m.Hold():
+                return self._holds().hold(request)
+            case m.TimeHeld():
+                return self._holds().time(request)
             case m.OpenGate():
                 return self._open_gate(request)
             case m.Judge():
@@ -245,6 +251,12 @@ class Session:
         # Made anew for each round, for the children that wait their turn are not to hold so much memory.
         walk = CacheWalk.of_machine(os.sched_getaffinity(0))
         return m.Samples(take_cold_samples(run, walk.walk, request.seconds))
+
+    def _holds(self) -> Holding:
+        assert self._source is not None, "asked to hold a schedule before building"
+        if self._holding is None:
+            self._holding = Holding(self._source, self._target, self._threads)
+        return self._holding
 
     def _timed_run(self, folder: str) -> Callable[[], object]:
         from metol.measure.case import Case

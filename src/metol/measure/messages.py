@@ -2,7 +2,8 @@
 
 The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` or any number of `MakeCase` (the
 reference alone), or any number of `Verify`, `GrowInputs` and `Time`; or `OpenGate` and any number of `Judge`; or
-`Build` and `AskPeer`. Arrays never travel here; they lie in the folders of cases.
+`Build` and `AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`. Arrays never travel here; they lie in the
+folders of cases.
 """
 
 import json
@@ -19,6 +20,8 @@ __all__ = [
     "Done",
     "Failure",
     "GrowInputs",
+    "Held",
+    "Hold",
     "Judge",
     "Judgement",
     "MakeCase",
@@ -30,6 +33,7 @@ __all__ = [
     "Search",
     "Searched",
     "Time",
+    "TimeHeld",
     "Verdict",
     "Verify",
     "decode",
@@ -141,6 +145,28 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Build the pipeline afresh, schedule and compile it, and run it once; hold it for `TimeHeld` if it is right."""
+
+    schedule: str
+    """The saved schedule, as JSON."""
+    case: str
+    """The case's folder, the same in every request."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeHeld:
+    """Take one round of samples of a schedule that is held."""
+
+    number: int
+    """Which, as `Held` told."""
+    seconds: float
+    """As `Time` has it."""
+    give_up_ms: float = 0.0
+    """As `Time` has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenGate:
     """Get ready to judge schedules of a pipeline; the first request to a child that does nothing else."""
 
@@ -222,8 +248,22 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """The answer to `Hold`."""
+
+    number: int
+    """By which it is held; -1 where it is not."""
+    compile_seconds: float
+    """From building the pipeline to machine code."""
+    first_ms: float
+    """How long the first run took."""
+    problem: str
+    """What is wrong with its results; empty where nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Samples:
-    """The answer to `Time`."""
+    """The answer to `Time` and `TimeHeld`."""
 
     run_ms: list[float]
     """Milliseconds per run, one for each batch, or for each run with cold caches."""
@@ -252,10 +292,12 @@ Request = (
     | GrowInputs
     | Verify
     | Time
+    | Hold
+    | TimeHeld
     | OpenGate
     | Judge
 )
-Answer = Done | Searched | PeerText | CasesMade | Verdict | Samples | Judgement | Failure
+Answer = Done | Searched | PeerText | CasesMade | Verdict | Held | Samples | Judgement | Failure
 
 _CLASSES: dict[str, type[Any]] = {c.__name__: c for c in (*Request.__args__, *Answer.__args__)}
 

@@ -23,7 +23,7 @@ from metol.measure.timing import TimingPlan, has_settled, interval_of, median_of
 if TYPE_CHECKING:
     from metol.measure.given_inputs import GivenInputs
 
-__all__ = ["RunOptions", "Trial"]
+__all__ = ["RunOptions", "Trial", "status_of"]
 
 # A child may take this share of the machine's memory: enough for any honest schedule, and the machine stays usable.
 _MEMORY_SHARE = 0.75
@@ -253,7 +253,7 @@ class Trial:
             return None
         except ChildDiedError as error:
             hint = ": it touched memory outside of its buffers" if "SIGSEGV" in str(error) else ""
-            self._fail(_status_of(str(error), status), f"{step}: {error}{hint}")
+            self._fail(status_of(str(error), status), f"{step}: {error}{hint}")
             return None
         if isinstance(answer, m.Failure) and not may_refuse:
             self._fail_of(answer, status, step)
@@ -263,7 +263,7 @@ class Trial:
     def _fail_of(self, answer: m.Failure, status: Status, step: str) -> None:
         """Record what the child answered as a failure, and end the child."""
         text = f"{answer.error}: {answer.message}"
-        self._fail(_status_of(text, status), f"{step}: {text}")
+        self._fail(status_of(text, status), f"{step}: {text}")
 
     def _fail(self, status: Status, detail: str) -> None:
         """Record a failure and end the child."""
@@ -271,6 +271,6 @@ class Trial:
         self.close()
 
 
-def _status_of(reason: str, status: Status) -> Status:
-    """What became of a child: `status`, unless the reason is that memory ran out."""
+def status_of(reason: str, status: Status) -> Status:
+    """Return what became of a child: `status`, unless the reason is that memory ran out."""
     return Status.OUT_OF_MEMORY if any(sign in reason for sign in _SIGNS_OF_MEMORY) else status
