@@ -49,6 +49,7 @@ format: $(HAS_DEV_TOOLS)  ## Format all Python and C++.
 
 docs: $(HAS_PACKAGE)  ## Write the tables of docs/ that are generated.
 	$(BIN)/python docs/generate_tables.py
+	$(BIN)/python docs/generate_gallery.py
 
 bench: $(HAS_PACKAGE)  ## Measure the application suite; takes about an hour.
 	$(BIN)/metol bench --json out/benchmarks.json --markdown docs/benchmarks.md

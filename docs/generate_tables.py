@@ -32,8 +32,9 @@ _TERMS = """\
 <!-- Written by docs/generate_tables.py (`make docs`) from src/metol/targets/cpu/terms.def. -->
 
 The predicted run time is the sum over Stages and terms of a coefficient times the term. Terms 0 to {last} are those of
-Adams et al. 2019, appendix B, by the number of their coefficient; the rest are ours. Until weights are trained, the
-coefficients are seconds that follow from the rates of the machine (`src/metol/targets/cpu/analytical.cpp`).
+Adams et al. 2019, appendix B, by the number of their coefficient; the rest are ours. The
+coefficients are seconds that follow from the rates of the machine (`src/metol/targets/cpu/analytical.cpp`), corrected
+by trained weights where there are any ([cost_model.md](cost_model.md)).
 
 A name in an expression is a [feature](features.md) or one of these:
 

@@ -1,24 +1,36 @@
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-def generated_tables() -> dict[str, str]:
-    spec = importlib.util.spec_from_file_location("generate_tables", DOCS / "generate_tables.py")
+def loaded(name: str) -> Any:
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    tables: dict[str, str] = module.tables()
+    return module
+
+
+def generated_tables() -> dict[str, str]:
+    tables: dict[str, str] = loaded("generate_tables").tables()
     return tables
 
 
 @pytest.mark.parametrize("name", ["features.md", "cost_terms.md", "gpu_features.md", "gpu_cost_terms.md"])
 def test_generated_table_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == generated_tables()[name], "run `make docs`"
+
+
+def test_gallery_is_up_to_date() -> None:
+    gallery = loaded("generate_gallery")
+    assert (DOCS / "random_programs.md").read_text(encoding="utf-8") == gallery.page(), "run `make docs`"
+    assert len(gallery.SOURCES) == 10
 
 
 def test_table_numbers_every_row_once() -> None:

@@ -21,6 +21,7 @@ from metol.console import print_checks, say, wide_console
 from metol.destinations import require_writable
 from metol.errors import MetolError
 from metol.records_command import records as records_commands
+from metol.train_command import train as train_commands
 from metol.tune_command import tune
 
 __all__ = ["app", "main"]
@@ -185,6 +186,7 @@ def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
 app.command()(bench)
 app.command()(tune)
 app.command()(check)
+app.add_typer(train_commands, name="train")
 app.add_typer(records_commands, name="records")
 
 
@@ -240,6 +242,12 @@ def calibrate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write it; by default where schedulers look.")
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Then measure random programs, and train the cost model for this machine.")
+    ] = False,
+    budget: Annotated[
+        str, typer.Option(help="Of --full: 60min, 90s, or a number of programs as in 200 trials.")
+    ] = "60min",
 ) -> None:
     """Measure this machine, so that the cost model fits it; takes up to a minute."""
     from rich.table import Table
@@ -247,6 +255,8 @@ def calibrate(
     from metol.targets.cpu import CpuMachine
     from metol.targets.cpu import calibrate as measure_rates
 
+    if full and output is not None:
+        raise MetolError("`--full` trains for where schedulers look, and `--output` writes elsewhere; leave one out.")
     with Console(stderr=True).status("measuring the machine") as status:
         machine = measure_rates(
             CpuMachine.default(threads=threads),
@@ -262,6 +272,10 @@ def calibrate(
     path = output or machine.cache_path()
     machine.save(path)
     say(f"wrote {escape(str(path))}")
+    if full:
+        from metol.train_command import train_here
+
+        train_here(machine, budget)
 
 
 @app.command()

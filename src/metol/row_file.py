@@ -43,11 +43,12 @@ class RowFile(Generic[Row]):
         Raises:
             MetolError: the file holds something else.
         """
-        if not self.path.exists():
-            return ()
-        text = self.path.read_text()
-        whole = text[: text.rfind("\n") + 1]
-        return tuple(self._row(line) for line in whole.splitlines())
+        return self.read(self.path.read_bytes(), self.path) if self.path.exists() else ()
+
+    def read(self, content: bytes, path: Path) -> tuple[Row, ...]:
+        """Read rows that lie in another file; `path` is for messages. Errors as `load`."""
+        whole = content[: content.rfind(b"\n") + 1]
+        return tuple(self._row(line, path) for line in whole.splitlines())
 
     def append(self, row: Row) -> None:
         """Write a row at the end, on a line of its own even where the last one was cut short."""
@@ -59,12 +60,13 @@ class RowFile(Generic[Row]):
                 file.truncate(whole)
             file.write(line.encode())
 
-    def _row(self, line: str) -> Row:
+    def _row(self, line: bytes, path: Path) -> Row:
         try:
             content: dict[str, Any] = json.loads(line)
             version = content.pop("version")
-        except (ValueError, KeyError, AttributeError):
-            raise MetolError(f"`{self.path}` is not a file of {self._what}; name another with --json.") from None
-        if version != self._version:
-            raise MetolError(f"`{self.path}` has version {version}; this Metol reads version {self._version}.")
-        return self._read(content)
+            row = self._read(content) if version == self._version else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise MetolError(f"`{path}` is not a file of {self._what}; name another.") from None
+        if row is None:
+            raise MetolError(f"`{path}` has version {version}; this Metol reads version {self._version}.")
+        return row

@@ -19,7 +19,7 @@ from metol.errors import TuningError
 
 if TYPE_CHECKING:
     from metol.measure import PipelineSource
-    from metol.tune import TuningFailure, TuningResult
+    from metol.tune import Retrainer, TuningFailure, TuningResult
 
 __all__ = ["tune"]
 
@@ -61,7 +61,7 @@ def tune(
 
     outputs = [path for path in (json, python, cpp) if path is not None]
     pipelines = _expand(sources)
-    _check(pipelines, outputs, records, resume, retrain=retrain)
+    _check(pipelines, outputs, records, resume)
     if len(pipelines) > 1 and input:
         raise TuningError("`--input` gives inputs of one pipeline, and there are several; tune them one by one.")
     for path in outputs:
@@ -74,7 +74,8 @@ def tune(
         "estimates": None if estimates is None else read_estimates(estimates),
     }
     named = [source.with_parameters(generator_param or []) for source in pipelines]
-    run = _Tuning(mode, budget, SearchOptions(fixed_sizes=fixed_sizes, seed=seed), asks_peers=peers, seed=seed)
+    options = SearchOptions(fixed_sizes=fixed_sizes, seed=seed)
+    run = _Tuning(mode, budget, options, asks_peers=peers, seed=seed, retrainer=_retrainer() if retrain else None)
     results = run.tune(named, how, resume or records, must_exist=resume is not None)
     _print_results(results)
     for path in outputs:
@@ -90,15 +91,8 @@ def _check(
     outputs: Sequence[Path],
     records: Path | None,
     resume: Path | None,
-    *,
-    retrain: bool,
 ) -> None:
     """Raise TuningError on words that do not go together."""
-    if retrain:
-        raise TuningError(
-            "`--retrain` fine-tunes trained weights, and this Metol comes with none; leave it out, or tune from Python "
-            "with a `TunerOptions(retrainer=...)` of your own."
-        )
     if records is not None and resume is not None:
         raise TuningError("`--records` and `--resume` name the same thing; give one of them.")
     if len(sources) > 1 and outputs:
@@ -125,16 +119,35 @@ def _expand(texts: Sequence[str]) -> "list[PipelineSource]":
     return sources
 
 
+def _retrainer() -> "Retrainer":
+    """Return what fits the cost model between batches; raises MetolError where the packages for it are missing."""
+    from metol.train import FineTuner, require_extra
+
+    require_extra()
+    return FineTuner()
+
+
 class _Tuning:
     """One call of the command."""
 
-    def __init__(self, mode: str, budget: str | None, options: Any, *, asks_peers: bool, seed: int) -> None:
+    def __init__(
+        self,
+        mode: str,
+        budget: str | None,
+        options: Any,
+        *,
+        asks_peers: bool,
+        seed: int,
+        retrainer: "Retrainer | None" = None,
+    ) -> None:
         from dataclasses import replace
 
         from metol.tune import TuningSettings, mode_budget, settings_of_mode
 
         settings = TuningSettings(seed=seed)
-        tuner = replace(settings.tuner, seed=seed, peers=settings.tuner.peers if asks_peers else ())
+        tuner = replace(
+            settings.tuner, seed=seed, peers=settings.tuner.peers if asks_peers else (), retrainer=retrainer
+        )
         self._options, self._settings = settings_of_mode(mode, options, replace(settings, tuner=tuner))
         self._mode, self._given = mode, budget
         mode_budget(mode, budget)  # complains before anything is built

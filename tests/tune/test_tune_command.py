@@ -38,7 +38,6 @@ def folder(tmp_path: Path) -> Path:
         (("--budget", "soon"), "`soon` is no budget; write 10min, 90s, 1h30min or 200 trials"),
         (("--budget", "0 trials"), "at least 1 trial"),
         (("--mode", "best"), "no mode `best`"),
-        (("--retrain",), "trained weights"),
         (("--records", "a.db", "--resume", "b.db"), "name the same thing"),
         (("--resume", "a.db"), "There are no records in `a.db`"),
         (("--records", "pipelines.py"), "is no database"),

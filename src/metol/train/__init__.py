@@ -1,0 +1,62 @@
+"""Trained cost models: random programs enter, measured on this machine; weights and reports leave.
+
+Source: Adams et al. 2019, §4.2 and §5; ProTuner 2020, §3, for where such models fail.
+"""
+
+from typing import TYPE_CHECKING
+
+from metol.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from metol.train.collect import Collector, CollectPlan
+    from metol.train.draw import Drawn, DrawPlan, draw_nests
+    from metol.train.evaluation import Evaluation, evaluate_weights, rows_per_second, score_models, summary_of
+    from metol.train.extra import require_extra
+    from metol.train.own import OwnTraining
+    from metol.train.retrain import FineTuner
+    from metol.train.samples import ProgramSamples, Sample, SampleFiles
+    from metol.train.table import FeatureTable, make_table
+
+__all__ = [
+    "CollectPlan",
+    "Collector",
+    "DrawPlan",
+    "Drawn",
+    "Evaluation",
+    "FeatureTable",
+    "FineTuner",
+    "OwnTraining",
+    "ProgramSamples",
+    "Sample",
+    "SampleFiles",
+    "draw_nests",
+    "evaluate_weights",
+    "make_table",
+    "require_extra",
+    "rows_per_second",
+    "score_models",
+    "summary_of",
+]
+
+_HOMES = {
+    "CollectPlan": "metol.train.collect",
+    "Collector": "metol.train.collect",
+    "DrawPlan": "metol.train.draw",
+    "Drawn": "metol.train.draw",
+    "Evaluation": "metol.train.evaluation",
+    "FeatureTable": "metol.train.table",
+    "FineTuner": "metol.train.retrain",
+    "OwnTraining": "metol.train.own",
+    "ProgramSamples": "metol.train.samples",
+    "Sample": "metol.train.samples",
+    "SampleFiles": "metol.train.samples",
+    "draw_nests": "metol.train.draw",
+    "evaluate_weights": "metol.train.evaluation",
+    "make_table": "metol.train.table",
+    "require_extra": "metol.train.extra",
+    "rows_per_second": "metol.train.evaluation",
+    "score_models": "metol.train.evaluation",
+    "summary_of": "metol.train.evaluation",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,96 @@
+"""Fine-tuning while tuning: what was measured of one pipeline so far enters, a cost model that knows it leaves.
+
+Source: Adams et al. 2019, §4.3 and §6 (autotuning with retraining).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from metol import _core
+from metol.candidates import Nest
+from metol.cost import Member, Weights
+from metol.cost_choice import choose_weights
+from metol.errors import MetolError
+from metol.measure import Status
+from metol.pipeline import op_classes
+from metol.train.fit import find_units, loss_of, make_batch
+from metol.train.network import Batch, CoefficientNetwork, NetworkShape
+from metol.train.table import FeatureTable, table_of_nests
+from metol.tune import Problem, Record
+
+__all__ = ["FineTuner"]
+
+# Of fewer measurements nothing is learned that is true of others.
+_LEAST_SAMPLES = 6
+# By this much the loss grows with the squared distance of weights from where they began.
+_ANCHOR = 3e-3
+
+
+@dataclass(slots=True)
+class FineTuner:
+    """Fits the cost model to what was measured of one pipeline, beginning each time with the weights as they came.
+
+    The weights are those that the search goes by; where it goes by none, a network that corrects nothing.
+    """
+
+    steps: int = 60
+    """Steps of the optimizer."""
+    learning_rate: float = 5e-3
+    """Of Adam."""
+    seed: int = 0
+    """Of a network that begins at nothing."""
+    _rows: dict[str, FeatureTable] = field(default_factory=dict)
+
+    def retrain(self, problem: Problem, measured: Sequence[Record]) -> _core.CostModel:
+        """Return a model that knows the measurements so far; that of the search where they are too few."""
+        best_ms: dict[str, float] = {}
+        for record in measured:
+            if record.status is Status.OK and record.nest and record.run_ms is not None:
+                best_ms[record.nest] = min(record.run_ms, best_ms.get(record.nest, np.inf))
+        table = self._table(problem, best_ms)
+        if table is None or len(table.seconds) < _LEAST_SAMPLES:
+            return problem.planner.model
+        space = problem.planner.form().space
+        base = choose_weights(problem.options.weights, problem.planner.machine) or self._blank(table)
+        base.require_fit(space)
+        batch = make_batch(table, base.units)
+        members = tuple(self._fine_tuned(member, batch) for member in base.members)
+        tuned = Weights(members, base.units, base.features, base.terms, base.operations)
+        return tuned.model(space)
+
+    def _table(self, problem: Problem, times_ms: dict[str, float]) -> FeatureTable | None:
+        """Featurize what can be replayed; decisions of another release are of no use."""
+        nests: list[tuple[Nest, float]] = []
+        for text, ms in times_ms.items():
+            try:
+                nest = Nest.from_json(text)
+                problem.planner.state_of(nest)
+            except MetolError:
+                continue
+            nests.append((nest, ms / 1e3))
+        return table_of_nests(problem.planner, nests) if nests else None
+
+    def _blank(self, table: FeatureTable) -> Weights:
+        """Return weights that correct nothing yet."""
+        torch.manual_seed(self.seed)
+        shape = NetworkShape(len(table.features), table.operations.shape[1], len(table.terms))
+        logs = np.log1p(table.rows)
+        scale = 1 / np.maximum(logs.std(axis=0), 1.0)
+        network = CoefficientNetwork(shape, torch.from_numpy(logs.mean(axis=0)), torch.from_numpy(scale))
+        names = tuple(op.name for op in op_classes())
+        return Weights((network.export(),), find_units(table, "residual"), table.features, table.terms, names)
+
+    def _fine_tuned(self, member: Member, batch: Batch) -> Member:
+        network = CoefficientNetwork.of(member)
+        start = [parameter.detach().clone() for parameter in network.parameters()]
+        optimizer = torch.optim.Adam(network.parameters(), self.learning_rate)
+        for _ in range(self.steps):
+            optimizer.zero_grad()
+            distance = sum(((now - then) ** 2).sum() for now, then in zip(network.parameters(), start, strict=True))
+            torch.autograd.backward(loss_of(network, batch, 1.0) + _ANCHOR * distance)
+            optimizer.step()
+        tuned: Member = network.export()
+        return tuned

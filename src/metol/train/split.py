@@ -1,0 +1,37 @@
+"""Which programs are fitted to, which stop a fit early, and which judge it: by the hash of the algorithm.
+
+So that what was once held out stays so, however many programs there are, on whatever machine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Split", "split_of"]
+
+# Of 20 programs, two judge and three stop early.
+_PARTS = 20
+_HELD_OUT = 2
+_STOPPING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Programs by what they are for."""
+
+    training: tuple[int, ...]
+    """To fit to."""
+    stopping: tuple[int, ...]
+    """To stop early by."""
+    held_out: tuple[int, ...]
+    """To judge by, and for nothing else."""
+
+
+def split_of(algorithms: Sequence[str]) -> Split:
+    """Set programs aside by the hexadecimal digits that name their algorithms."""
+    places = [int(algorithm, 16) % _PARTS for algorithm in algorithms]
+    numbers = range(len(places))
+    return Split(
+        tuple(n for n in numbers if places[n] >= _HELD_OUT + _STOPPING),
+        tuple(n for n in numbers if _HELD_OUT <= places[n] < _HELD_OUT + _STOPPING),
+        tuple(n for n in numbers if places[n] < _HELD_OUT),
+    )
