@@ -1,6 +1,8 @@
 """Jacobians, op histograms and flags of Stages."""
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import halide as hl
 import pytest
@@ -231,3 +233,25 @@ def test_predicates_are_told() -> None:
     r.where(r.x < r.y)
     dag = extract(single(hl.sum(X + r.x)))
     assert [stage.has_predicate for stage in dag.stages] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("constrain", "is_told"),
+    [
+        (lambda buffer: None, False),
+        (lambda buffer: buffer.dim(1).set_stride(512), False),
+        (lambda buffer: buffer.dim(0).set_min(0), True),
+        (lambda buffer: buffer.dim(1).set_min(0), True),
+        (lambda buffer: buffer.dim(1).set_extent(64), True),
+    ],
+)
+def test_an_output_whose_place_or_size_is_constrained_has_a_known_place(
+    constrain: Callable[[Any], object], is_told: bool
+) -> None:
+    x, y, output = hl.Var("x"), hl.Var("y"), hl.Func("output")
+    output[x, y] = x + y
+    output[x, y] += 1
+    constrain(output.output_buffer())
+    output.set_estimates([(0, 64), (0, 64)])
+    dag = extract(hl.Pipeline(output))
+    assert dag.funcs[dag.outputs[0]].has_known_place == is_told

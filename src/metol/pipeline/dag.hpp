@@ -153,7 +153,7 @@ struct Func {
     int32_t origin = -1;
     bool is_wrapper = false;          // a copy for one consumer, made by `in()` of ours: not there if inlined
     bool must_inline = false;         // asked for points without bounds: Halide compiles it only inlined
-    bool has_known_place = false;     // an output, the place of whose first point Halide is told
+    bool has_known_place = false;     // an output, of the place or size of which Halide is told something
     std::vector<int32_t> stages;      // Stage ids, pure definition first; an input has none
     std::vector<BoundPair> computed;  // [dimensions] region computed, over the region required (updates may need more)
     std::vector<Interval> root_region;  // [dimensions] region required of it when everything is computed at root

@@ -156,8 +156,11 @@ class Extraction {
             func.is_output = true;
             func.estimate = estimates_.of_output(output);
             for (const Halide::Parameter& param : output.output_buffers()) {
-                const bool is_told = param.dimensions() > 0 && param.min_constraint(0).defined();
-                func.has_known_place = func.has_known_place || is_told;
+                for (int d = 0; d < param.dimensions(); d++) {
+                    // An extent, too: from those of several dimensions Halide concludes where rows begin.
+                    const bool is_told = param.min_constraint(d).defined() || param.extent_constraint(d).defined();
+                    func.has_known_place = func.has_known_place || is_told;
+                }
                 func.dense_dim = Estimates::dense_dim(param);
             }
             dag_->outputs.push_back(id);
