@@ -78,10 +78,21 @@ def _line(program: "ProgramSamples") -> str:
 
 
 @train.command()
+def pack(
+    data: Annotated[Path, typer.Argument(help="Folder of samples.")],
+    name: Annotated[str, typer.Argument(help="Of the compressed file, without its ending.")],
+) -> None:
+    """Compress the samples that were collected since the last time, to keep them or to pass them on."""
+    from metol.train import SampleFiles
+
+    say(f"wrote {SampleFiles(data).pack(name)}")
+
+
+@train.command()
 def fit(
     data: Annotated[Path, typer.Argument(help="Folder of samples, as `metol train generate` makes it.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File of weights.")],
-    members: Annotated[int, typer.Option(min=1, help="Networks of the ensemble.")] = 4,
+    members: Annotated[int, typer.Option(min=1, help="Networks of the ensemble.")] = 3,
     epochs: Annotated[int, typer.Option(min=1, help="At most.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first network.")] = 0,
     compare: Annotated[bool, typer.Option("--compare", help="Fit the models that it could have been, too.")] = False,

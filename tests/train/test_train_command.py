@@ -164,3 +164,12 @@ def test_a_fit_writes_weights_that_tell_where_they_come_from(tmp_path: Path, mon
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["loss.png", "predictions.png"]
     judged = metol("train", "evaluate", "mine.npz", "samples", "--holdout", cwd=tmp_path)
     assert judged.returncode == 0, judged.stderr
+
+
+def test_samples_are_packed_and_go_on(folder: Path) -> None:
+    before = SampleFiles(folder / "samples").load()
+    run("pack", folder / "samples", "first")
+    assert (folder / "samples" / "first.jsonl.xz").is_file()
+    assert SampleFiles(folder / "samples").load() == before
+    with pytest.raises(MetolError, match="Nothing is packed"):
+        run("pack", folder / "samples", "second")

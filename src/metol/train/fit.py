@@ -37,7 +37,7 @@ class FitOptions:
 
     mode: str = "residual"
     """One of MODES."""
-    members: int = 4
+    members: int = 3
     """Networks of the ensemble."""
     hidden: int = 24
     """What the head of the schedule puts out."""
@@ -53,7 +53,7 @@ class FitOptions:
     """Of Adam, at first; it falls as a cosine."""
     weight_decay: float = 1e-4
     """Shrinks weights a little in each step."""
-    log_share: float = 0.3
+    log_share: float = 1.0
     """Share of the squared error of the logarithm in the loss."""
     seed: int = 0
     """Seed of the first network; the others follow."""

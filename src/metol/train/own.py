@@ -19,7 +19,7 @@ __all__ = ["OwnTraining"]
 
 # Of the budget, what is spent on measuring; the rest is for fitting.
 _MEASURING_SHARE = 0.9
-_MEMBERS = 4
+_MEMBERS = 3
 _EPOCHS = 200
 
 
