@@ -103,11 +103,14 @@ def fit(
     from metol.train import SampleFiles, make_table, require_extra, score_models, summary_of
 
     require_extra()
+    from metol.train import FitOptions
+
     require_writable(out)
     files = SampleFiles(data)
     programs = files.load()
     table = make_table(programs, files.machine_of, tell=say)
-    result = score_models(table, members=members, epochs=epochs, seed=seed, compare=compare, tell=say)
+    options = FitOptions(members=members, epochs=epochs, seed=seed)
+    result = score_models(table, options, compare=compare, tell=say)
     notes = {"data": summary_of(programs, table), "made_by": Provenance.collect().to_dict(), "scores": result.notes()}
     result.weights.with_notes(notes).save(out)
     wide_console().print(result.table().to_rich())

@@ -17,7 +17,7 @@ from metol.train.split import Split
 
 torch = pytest.importorskip("torch")
 
-from metol.train.fit import FitOptions, Fitted, _scaling, _shape, find_units, fit, make_batch  # noqa: E402
+from metol.train.fit import FitOptions, Fitted, _shape, find_scaling, find_units, fit, make_batch  # noqa: E402
 from metol.train.network import CoefficientNetwork, predict_seconds  # noqa: E402
 
 SEEDS = tuple(range(12))
@@ -129,7 +129,7 @@ def test_numpy_and_the_core_agree(members: int, mode: str, table: FeatureTable) 
 def test_pytorch_and_numpy_agree(mode: str, table: FeatureTable) -> None:
     units = find_units(table, mode)
     torch.manual_seed(1)
-    network = CoefficientNetwork(_shape(table, BRIEF), *_scaling(table))
+    network = CoefficientNetwork(_shape(table, BRIEF), *find_scaling(table))
     # Away from where nothing is corrected.
     torch.nn.init.normal_(network.gains.weight, std=0.3)
     torch.nn.init.normal_(network.gains.bias, std=0.3)
@@ -178,7 +178,7 @@ def test_a_fit_tells_how_it_goes(table: FeatureTable) -> None:
 def test_models_are_judged_by_what_was_held_out(table: FeatureTable) -> None:
     # A hash whose number is a multiple of 20 is held out, as is the next; then three stop early.
     named = replace(table, algorithms=tuple(f"{20 * n + n % 12 // 2:016x}" for n in range(12)))
-    result = score_models(named, members=1, epochs=2, seed=0)
+    result = score_models(named, FitOptions(members=1, epochs=2))
     assert set(result.predicted) == {"analytical", "analytical and network"}
     assert result.judged.programs == table.programs[:4]
     assert set(result.notes()["analytical"]) == {"programs", "r2", "rank_correlation", "regret"}
@@ -193,7 +193,7 @@ def test_what_the_model_could_have_been_is_judged_too(table: FeatureTable, tmp_p
     pytest.importorskip("matplotlib")
     named = replace(table, algorithms=tuple(f"{20 * n + n % 12 // 2:016x}" for n in range(12)))
     with pytest.importorskip("threadpoolctl").threadpool_limits(1):
-        result = score_models(named, members=1, epochs=2, seed=0, compare=True)
+        result = score_models(named, FitOptions(members=1, epochs=2), compare=True)
     assert set(result.scores) == {"analytical", "analytical and network", "network alone", "analytical and trees"}
     for file in result.save_plots(tmp_path / "plots"):
         assert file.read_bytes().startswith(b"\x89PNG")
@@ -202,7 +202,7 @@ def test_what_the_model_could_have_been_is_judged_too(table: FeatureTable, tmp_p
 def test_where_nothing_is_held_out_is_an_error(table: FeatureTable, fitted: Fitted) -> None:
     seen = replace(table, algorithms=("000000000000000f",) * 12)
     with pytest.raises(MetolError, match="none of them is held out"):
-        score_models(seen, members=1, epochs=1, seed=0)
+        score_models(seen, FitOptions(members=1, epochs=1))
     with pytest.raises(MetolError, match="None of these programs is held out"):
         evaluate_weights(fitted.weights, seen, only_held_out=True)
 

@@ -26,6 +26,7 @@ from metol.measure.case_names import AWKWARD, ESTIMATED
 from metol.measure.gate import BufferSizes, Gate
 from metol.measure.holding import Holding
 from metol.measure.peer_trial import answer_of_peer
+from metol.measure.pinning import pin
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
 from metol.measure.source import PipelineSource, SourceKind, load_app
@@ -66,7 +67,7 @@ class Session:
             case m.ApplyScheduler():
                 return self._schedule(request)
             case m.Search():
-                _pin(self._threads)
+                pin(self._threads)
                 return search_and_count(
                     Scheduler.parse(request.scheduler), self._pipeline, self._target, request.threads
                 )
@@ -134,7 +135,7 @@ class Session:
     def _code(self) -> "CompiledPipeline":
         """Return the code, on as many cores as it has threads; whatever compiles may have them all until then."""
         assert self._compiled is not None, "asked to run before compiling"
-        _pin(self._threads)
+        pin(self._threads)
         return self._compiled
 
     def _make_cases(self, request: m.MakeCases) -> m.CasesMade:
@@ -301,13 +302,6 @@ def _confine(parent: int, threads: int, memory_bytes: int) -> None:
     # Where memory runs out nevertheless, the kernel is to choose this process and not the one that tunes.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-
-
-def _pin(threads: int | None) -> None:
-    """Keep this process on as many cores as it has threads, and those that Halide starts from now on."""
-    cores = sorted(os.sched_getaffinity(0))
-    if threads is not None and len(cores) > threads:
-        os.sched_setaffinity(0, cores[:threads])
 
 
 def _compile_runtime(target: Any) -> None:

@@ -4,16 +4,15 @@ Enter: schedules and a case, in the child. Leave: verdicts and samples. A child 
 schedule costs little more than its compilation; in exchange one that crashes takes the others with it.
 """
 
-import contextlib
 import math
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metol.lower import Schedule
 from metol.measure import messages as m
+from metol.measure.pinning import pinned
 from metol.measure.source import PipelineSource
 from metol.measure.timing import take_samples
 from metol.pipeline import strip_schedules
@@ -47,7 +46,7 @@ class Holding:
         Schedule.from_json(request.schedule).apply(pipeline)
         code = CompiledPipeline.compile(pipeline, self._target)
         compile_seconds = time.perf_counter() - start
-        with _pinned(self._threads):
+        with pinned(self._threads):
             start = time.perf_counter()
             results, is_intact = code.run_once(case)
             run_ms = 1e3 * (time.perf_counter() - start)
@@ -61,7 +60,7 @@ class Holding:
 
     def time(self, request: m.TimeHeld) -> m.Samples:
         """Take one round of samples."""
-        with _pinned(self._threads):
+        with pinned(self._threads):
             return m.Samples(take_samples(self._runs[request.number], request.seconds, request.give_up_ms or math.inf))
 
     def _load(self, folder: Path) -> "Case":
@@ -72,15 +71,3 @@ class Holding:
             # One set for all: only one of them runs at a time.
             self._outputs = [allocate_output(shape, is_aligned=True)[0] for shape in self._case.outputs]
         return self._case
-
-
-@contextlib.contextmanager
-def _pinned(threads: int | None) -> Iterator[None]:
-    """Run on as many cores as there are threads; what compiles in between may have them all."""
-    cores = os.sched_getaffinity(0)
-    if threads is not None and len(cores) > threads:
-        os.sched_setaffinity(0, sorted(cores)[:threads])
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)

@@ -3,7 +3,7 @@
 A strategy is one short Python file over the batches of `metol._core.Space`; see `beam.py`.
 """
 
-from metol.search.beam import BeamSearch
+from metol.search.beam import BeamSearch, rare_dropout
 from metol.search.discrepancy import Discrepancies
 from metol.search.form import Form
 from metol.search.frozen import Frozen
@@ -25,5 +25,6 @@ __all__ = [
     "Sampled",
     "SearchResult",
     "Strategy",
+    "rare_dropout",
     "search_forms",
 ]

@@ -4,6 +4,7 @@ A Space and a cost model enter, the best complete loop nest leaves. Source: Adam
 penalties), §4.3 (random dropout).
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,15 +14,22 @@ from metol import _core
 from metol.errors import SearchError
 from metol.search.strategy import Budget, SearchResult, run_starts, runners_up
 
-__all__ = ["BeamSearch"]
+__all__ = ["BeamSearch", "rare_dropout"]
 
 # A pass over a beam of a quarter of the width goes first: costs of unfinished loop nests are optimistic, and now and
 # then a narrow beam ends better than a wide one, which is full of states that put off what they will have to pay.
 _SCOUT_SHARE = 4
 # States whose ancestors are permitted in the next pass ("the top few", Adams et al. 2019, §3.2).
 _TOP_FEW = 4
+# The chance that a search with rare dropout never passes anything over (Adams et al. 2019, §4.3).
+_CHANCE_OF_NO_DROPOUT = 1 / 20
 
 Hashes = npt.NDArray[np.uint64]  # [B] uint64
+
+
+def rare_dropout(decisions: int) -> float:
+    """Return the dropout of a search of so many decisions that now and then drops nothing (Adams et al. 2019, §4.3)."""
+    return 1 - math.pow(_CHANCE_OF_NO_DROPOUT, 1 / max(1, decisions))
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from metol.train.draw import Drawn, DrawPlan, draw_nests
     from metol.train.evaluation import Evaluation, evaluate_weights, rows_per_second, score_models, summary_of
     from metol.train.extra import require_extra
+    from metol.train.fit import FitOptions
     from metol.train.own import OwnTraining
     from metol.train.retrain import FineTuner
     from metol.train.samples import ProgramSamples, Sample, SampleFiles
@@ -25,6 +26,7 @@ __all__ = [
     "Evaluation",
     "FeatureTable",
     "FineTuner",
+    "FitOptions",
     "OwnTraining",
     "ProgramSamples",
     "Sample",
@@ -46,6 +48,7 @@ _HOMES = {
     "Evaluation": "metol.train.evaluation",
     "FeatureTable": "metol.train.table",
     "FineTuner": "metol.train.retrain",
+    "FitOptions": "metol.train.fit",
     "OwnTraining": "metol.train.own",
     "ProgramSamples": "metol.train.samples",
     "Sample": "metol.train.samples",

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metol import _core
-from metol.candidates import Nest
 from metol.cost_choice import ANALYTICAL
 from metol.errors import MetolError
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan, measure_together
@@ -143,14 +142,12 @@ class Collector:
     def _program(
         self, source: PipelineSource, planner: Planner | None, samples: tuple[Sample, ...] = (), note: str = ""
     ) -> ProgramSamples:
-        import halide as hl
-
         versions: dict[str, Any] = {"metol": metol_version(), "halide": planner.frame.halide_version if planner else ""}
         return ProgramSamples(
             program=str(source),
             algorithm=planner.frame.algorithm_hash if planner else "",
             machine=self._machine,
-            target=planner.target if planner else str(hl.get_host_target()),
+            target=planner.target if planner else str(self._machine["target"]),
             threads=self._plan.threads,
             versions=versions,
             has_fixed_sizes=_SEARCH.fixed_sizes,
@@ -161,8 +158,7 @@ class Collector:
 
 
 def _sample(key: tuple[str, str], drawn: Drawn, row: Measurement) -> Sample:
-    nest: Nest = drawn.nest
-    text = nest.to_json()
+    text = drawn.nest.to_json()
     return Sample(
         id=sample_id(*key, text),
         origin=drawn.origin,

@@ -13,7 +13,7 @@ from metol import _core
 from metol.candidates import Nest
 from metol.lower import Directive, Schedule
 from metol.planner import Found, Planner
-from metol.search import BeamSearch, Budget, Form, RandomSearch, SearchResult
+from metol.search import BeamSearch, Budget, Form, RandomSearch, SearchResult, rare_dropout
 
 __all__ = ["ORIGINS", "DrawPlan", "Drawn", "draw_nests"]
 
@@ -28,8 +28,6 @@ ORIGINS = {
 }
 """How loop nests are drawn."""
 
-# The chance that a sample never passes anything over (Adams et al. 2019, §4.3).
-_CHANCE_OF_NO_DROPOUT = 1 / 20
 _DROPOUT = 0.5
 # Standard deviation of the logarithm of what terms are multiplied by.
 _DISTORTION = 1.5
@@ -142,8 +140,8 @@ class _Drawing:
             return search.search(form.space, self._model, Budget.start()).state
         if origin == "distorted":
             return self.greedy(form, self._distorted(form), 0.0).state
-        rare = 1 - _CHANCE_OF_NO_DROPOUT ** (1 / max(1, form.space.decision_count))
-        return self.greedy(form, self._model, rare if origin == "sample" else _DROPOUT).state
+        dropout = rare_dropout(form.space.decision_count) if origin == "sample" else _DROPOUT
+        return self.greedy(form, self._model, dropout).state
 
     def _distorted(self, form: Form) -> _core.CostModel:
         count = len(form.space.term_table())

@@ -5,9 +5,9 @@ Source: Adams et al. 2019, figure 7. What wins is what is shipped, and all of it
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from metol.train.samples import ProgramSamples
 from metol.train.scores import Scores, score
 from metol.train.split import split_of
 from metol.train.table import FeatureTable
+
+if TYPE_CHECKING:
+    from metol.train.fit import FitOptions
 
 __all__ = ["Evaluation", "evaluate_weights", "rows_per_second", "score_models", "summary_of"]
 
@@ -117,10 +120,8 @@ def evaluate_weights(weights: Weights, table: FeatureTable, *, only_held_out: bo
 
 def score_models(
     table: FeatureTable,
+    options: "FitOptions | None" = None,
     *,
-    members: int,
-    epochs: int,
-    seed: int,
     compare: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Evaluation:
@@ -128,9 +129,7 @@ def score_models(
 
     Args:
         table: All samples.
-        members: Networks of the ensemble.
-        epochs: At most.
-        seed: Seed of the first network.
+        options: How to fit.
         compare: Whether the network without the analytical model, and trees, are fitted and judged, too.
         tell: Told how it goes.
 
@@ -139,17 +138,20 @@ def score_models(
     """
     from metol.train.fit import FitOptions, fit
 
+    options = options or FitOptions()
     split = split_of(table.algorithms)
     if not split.held_out:
         raise MetolError(f"{len(table.programs)} programs are too few: none of them is held out to judge by.")
     judged = table.select(split.held_out)
-    fitted = fit(table, split, FitOptions(members=members, epochs=epochs, seed=seed), tell)
+    fitted = fit(table, split, options, tell)
     predicted = {_ANALYTICAL: judged.analytical_seconds, _OURS: predict(fitted.weights, judged)}
     if compare:
         tell("the network alone")
-        alone = fit(table, split, FitOptions("network", members=members, epochs=epochs, seed=seed), tell)
+        alone = fit(table, split, replace(options, mode="network"), tell)
         predicted["network alone"] = predict(alone.weights, judged)
-        predicted["analytical and trees"] = fit_trees(table.select(split.training + split.stopping), judged, seed)
+        predicted["analytical and trees"] = fit_trees(
+            table.select(split.training + split.stopping), judged, options.seed
+        )
     return Evaluation(fitted.weights, judged, predicted, fitted.history)
 
 

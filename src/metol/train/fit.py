@@ -20,7 +20,7 @@ from metol.train.network import Batch, CoefficientNetwork, NetworkShape, predict
 from metol.train.split import Split
 from metol.train.table import FeatureTable
 
-__all__ = ["MODES", "FitOptions", "Fitted", "find_units", "fit", "loss_of", "make_batch"]
+__all__ = ["MODES", "FitOptions", "Fitted", "find_scaling", "find_units", "fit", "loss_of", "make_batch"]
 
 MODES = ("residual", "network")
 """What a network learns: what the analytical model is wrong by, or the coefficients themselves."""
@@ -96,7 +96,7 @@ def fit(
         )
     training, stopping = table.select(split.training), table.select(split.stopping)
     units = find_units(training, options.mode)
-    scaling = _scaling(training)
+    scaling = find_scaling(training)
     members: list[Member] = []
     histories = []
     for number in range(options.members):
@@ -144,9 +144,15 @@ def _shape(table: FeatureTable, options: FitOptions) -> NetworkShape:
     )
 
 
-def _scaling(table: FeatureTable) -> tuple[torch.Tensor, torch.Tensor]:
+def find_scaling(table: FeatureTable, least_deviation: float = 0.1) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the mean of the logarithms of each feature, and what differences from it are multiplied by, [F] each.
+
+    Args:
+        table: The samples.
+        least_deviation: What differs by less is not made as large as the rest.
+    """
     logs = np.log1p(table.rows)
-    scale = 1 / np.maximum(logs.std(axis=0), 0.1)
+    scale = 1 / np.maximum(logs.std(axis=0), least_deviation)
     scale[[table.features.index(name) for name in _UNUSED]] = 0
     return torch.from_numpy(logs.mean(axis=0)), torch.from_numpy(scale.astype(np.float32))
 

@@ -19,8 +19,6 @@ __all__ = ["OwnTraining"]
 
 # Of the budget, what is spent on measuring; the rest is for fitting.
 _MEASURING_SHARE = 0.9
-_MEMBERS = 3
-_EPOCHS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class OwnTraining:
         files = SampleFiles(self.folder)
         programs = files.load()
         table = make_table(programs, files.machine_of, tell=tell)
-        result = score_models(table, members=_MEMBERS, epochs=_EPOCHS, seed=0, tell=tell)
+        result = score_models(table, tell=tell)
         is_better = result.is_better
         path = own_weights_path(self.machine)
         if is_better:

@@ -4,19 +4,17 @@ Source: Adams et al. 2019, §4.3 and §6 (autotuning with retraining).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from metol import _core
-from metol.candidates import Nest
 from metol.cost import Member, Weights
 from metol.cost_choice import choose_weights
-from metol.errors import MetolError
 from metol.measure import Status
 from metol.pipeline import op_classes
-from metol.train.fit import find_units, loss_of, make_batch
+from metol.train.fit import find_scaling, find_units, loss_of, make_batch
 from metol.train.network import Batch, CoefficientNetwork, NetworkShape
 from metol.train.table import FeatureTable, table_of_nests
 from metol.tune import Problem, Record
@@ -27,6 +25,8 @@ __all__ = ["FineTuner"]
 _LEAST_SAMPLES = 6
 # By this much the loss grows with the squared distance of weights from where they began.
 _ANCHOR = 3e-3
+# Of the logarithms of features: those of one pipeline's few schedules hardly differ, and others may differ more.
+_LEAST_DEVIATION = 1.0
 
 
 @dataclass(slots=True)
@@ -42,7 +42,6 @@ class FineTuner:
     """Of Adam."""
     seed: int = 0
     """Of a network that begins at nothing."""
-    _rows: dict[str, FeatureTable] = field(default_factory=dict)
 
     def retrain(self, problem: Problem, measured: Sequence[Record]) -> _core.CostModel:
         """Return a model that knows the measurements so far; that of the search where they are too few."""
@@ -50,7 +49,7 @@ class FineTuner:
         for record in measured:
             if record.status is Status.OK and record.nest and record.run_ms is not None:
                 best_ms[record.nest] = min(record.run_ms, best_ms.get(record.nest, np.inf))
-        table = self._table(problem, best_ms)
+        table = table_of_nests(problem.planner, {text: ms / 1e3 for text, ms in best_ms.items()})
         if table is None or len(table.seconds) < _LEAST_SAMPLES:
             return problem.planner.model
         space = problem.planner.form().space
@@ -61,25 +60,11 @@ class FineTuner:
         tuned = Weights(members, base.units, base.features, base.terms, base.operations)
         return tuned.model(space)
 
-    def _table(self, problem: Problem, times_ms: dict[str, float]) -> FeatureTable | None:
-        """Featurize what can be replayed; decisions of another release are of no use."""
-        nests: list[tuple[Nest, float]] = []
-        for text, ms in times_ms.items():
-            try:
-                nest = Nest.from_json(text)
-                problem.planner.state_of(nest)
-            except MetolError:
-                continue
-            nests.append((nest, ms / 1e3))
-        return table_of_nests(problem.planner, nests) if nests else None
-
     def _blank(self, table: FeatureTable) -> Weights:
         """Return weights that correct nothing yet."""
         torch.manual_seed(self.seed)
         shape = NetworkShape(len(table.features), table.operations.shape[1], len(table.terms))
-        logs = np.log1p(table.rows)
-        scale = 1 / np.maximum(logs.std(axis=0), 1.0)
-        network = CoefficientNetwork(shape, torch.from_numpy(logs.mean(axis=0)), torch.from_numpy(scale))
+        network = CoefficientNetwork(shape, *find_scaling(table, _LEAST_DEVIATION))
         names = tuple(op.name for op in op_classes())
         return Weights((network.export(),), find_units(table, "residual"), table.features, table.terms, names)
 

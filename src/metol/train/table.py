@@ -4,7 +4,8 @@ Each sample is replayed from its decisions, so that the rows are those of the fe
 2019, §4.1.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,13 +155,17 @@ def _featurize(versions: Sequence[ProgramSamples], machine: CpuMachine | None, l
     return part
 
 
-def table_of_nests(planner: Planner, nests: Sequence[tuple[Nest, float]]) -> FeatureTable:
-    """Featurize loop nests of one pipeline, each with the seconds that it took."""
+def table_of_nests(planner: Planner, seconds: Mapping[str, float]) -> FeatureTable | None:
+    """Featurize loop nests of one pipeline, given as JSON with the seconds that they took; None where there are none.
+
+    Those that lead nowhere, such as decisions of another release, are left out.
+    """
     space = planner.form().space
     part = _Part("", "", tuple(space.feature_table()), tuple(space.term_table()), [], [], [], [], [], [])
-    for nest, seconds in nests:
-        _add_sample(part, planner, nest, seconds)
-    return _joined([part])
+    for text, taken in seconds.items():
+        with contextlib.suppress(MetolError):
+            _add_sample(part, planner, Nest.from_json(text), taken)
+    return _joined([part]) if part.counts else None
 
 
 def _add_sample(part: _Part, planner: Planner, nest: Nest, seconds: float) -> None:

@@ -9,13 +9,11 @@ import numpy as np
 
 from metol import _core
 from metol.planner import Planner
-from metol.search import BeamSearch, Budget, Form
+from metol.search import BeamSearch, Budget, Form, rare_dropout
 from metol.tune.proposals import Proposal, propose_state
 
 __all__ = ["Sampler"]
 
-# The chance that a sample never passes anything over (Adams et al. 2019, §4.3).
-_CHANCE_OF_NO_DROPOUT = 1 / 20
 # Draws for each proposal, of which the cheapest are taken: a search is a thousand times quicker than a measurement.
 _DRAWS = 4
 # Of the draws, those in the form of the pipeline that the search has settled for.
@@ -38,8 +36,9 @@ class Sampler:
         for _ in range(_DRAWS * count):
             place = 0 if len(self._forms) == 1 or self._rng.random() < _FAVOURITE_SHARE else self._other()
             space = self._forms[place].space
-            dropout = 1 - _CHANCE_OF_NO_DROPOUT ** (1 / max(1, space.decision_count))
-            search = BeamSearch(width=1, dropout=dropout, seed=int(self._rng.integers(1 << 31)))
+            search = BeamSearch(
+                width=1, dropout=rare_dropout(space.decision_count), seed=int(self._rng.integers(1 << 31))
+            )
             found = search.search(space, model, Budget.start())
             identity = (place, int(space.identity_hash(found.state)[0]))
             if identity not in self._seen:
