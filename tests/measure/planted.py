@@ -47,6 +47,16 @@ def blur_by_size() -> hl.Pipeline:
     return hl.Pipeline(result)
 
 
+def wide_numbers() -> hl.Func:
+    """Numbers of 64 bits without a sign, in and out."""
+    source = hl.ImageParam(hl.UInt(64), 2, "source")
+    result = hl.Func("wide_numbers")
+    result[x, y] = source[x, y] * 3 + hl.u64(y)
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    source.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    return result
+
+
 def interleaved() -> hl.Func:
     """Channels innermost, in and out; the input has a boundary condition, and floats are rounded to bytes."""
     source = hl.ImageParam(hl.UInt(8), 3, "source")

@@ -54,6 +54,13 @@ def test_case_has_one_output_for_each_element_of_a_tuple(planted) -> None:
     np.testing.assert_array_equal(integers, (case.inputs[0].array * np.float32(100)).astype(np.int32))
 
 
+def test_numbers_of_64_bits_without_a_sign_go_in_and_out(planted) -> None:
+    code, case = make_case(planted("wide_numbers"), AWKWARD)
+    (result,), _ = code.run_once(case)
+    rows = np.arange(21, dtype=np.uint64)[:, None]
+    np.testing.assert_array_equal(result, case.inputs[0].array * np.uint64(3) + rows)
+
+
 def test_case_is_the_same_for_the_same_seed(planted) -> None:
     (_, first), (_, second) = (make_case(planted("pair"), AWKWARD) for _ in range(2))
     np.testing.assert_array_equal(first.inputs[0].array, second.inputs[0].array)

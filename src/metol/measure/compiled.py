@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from metol.measure.case import Array, BufferShape, Case, allocate_output, guards_are_intact
 from metol.measure.halide_values import halide_type
 
@@ -73,7 +75,8 @@ class CompiledPipeline:
 def _buffer(array: Array, mins: Sequence[int]) -> Any:
     import halide as hl
 
-    buffer = hl.Buffer(array)
+    # Of the two C types of 64 bits without a sign that NumPy tells apart, Halide's Python knows the longer alone.
+    buffer = hl.Buffer(array.view(np.ulonglong) if array.dtype == np.uint64 else array)
     if any(mins):
         buffer.set_min(list(mins))
     return buffer

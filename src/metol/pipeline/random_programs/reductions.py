@@ -16,6 +16,8 @@ _CHANNEL_COUNTS = (2, 3, 4, 8, 16)
 
 # Where the extremes of random values are as good as known.
 _MANY = 100
+# Floats that may be added one by one: of more, the sum in order loses so much to rounding that it is no reference.
+_MOST_ADDED = 1 << 18
 
 
 def reduce_axis(b: Builder) -> bool:
@@ -297,6 +299,8 @@ def _reduce(b: Builder, axes: Any, term: Term, count: int, *, is_sum: bool = Fal
     func, place = b.func(), b.place(axes)
     # The extremes of many values are nearly always the same.
     way = 0 if is_sum or count > _MANY else b.rng.randrange(3)
+    if count > _MOST_ADDED and not term.values.is_exact:
+        way = 1
     if way == 0:
         term, start = summand(term, count)
         func[place] = start.expr
