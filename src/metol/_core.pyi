@@ -351,6 +351,7 @@ class CpuParameters(MachineParameters):
     seconds_per_byte_to_memory: float
     seconds_per_byte_to_memory_all_cores: float
     seconds_per_segment: float
+    seconds_per_contested_store: float
     tiled_slowdown: float
     tiled_slowdown_all_cores: float
     fault_threshold_bytes: int

@@ -26,7 +26,8 @@ void bind_targets(py::module_& m) {
                                                 METOL_FIELD(seconds_per_fault_byte_all_cores)
                                                     METOL_FIELD(seconds_per_byte_to_memory)
                                                         METOL_FIELD(seconds_per_byte_to_memory_all_cores)
-                                                            METOL_FIELD(seconds_per_segment) METOL_FIELD(tiled_slowdown)
+                                                            METOL_FIELD(seconds_per_segment) METOL_FIELD(
+                                                                seconds_per_contested_store) METOL_FIELD(tiled_slowdown)
                                                                 METOL_FIELD(tiled_slowdown_all_cores)
                                                                     METOL_FIELD(fault_threshold_bytes)
                                                                         METOL_FIELD(vector_registers)

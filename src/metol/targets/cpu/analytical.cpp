@@ -54,7 +54,9 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     out[t_vector_loads] = visible * machine.seconds_per_vector_load / workers;
     out[t_scalar_loads_of_vectors] = visible * machine.seconds_per_gathered_element / workers;
     out[t_scalar_loads_of_scalars] = machine.seconds_per_scalar_load / workers;
-    out[t_vector_stores] = machine.seconds_per_vector_store / workers;
+    // A core stores half as many scalars as it loads.
+    out[t_vector_stores] =
+        (feature(k_vector_size) > 1 ? machine.seconds_per_vector_store : 2 * machine.seconds_per_scalar_load) / workers;
     out[t_loop_iterations] = machine.seconds_per_loop_iteration / workers;
     out[t_outer_iterations] = machine.seconds_per_outer_iteration / workers;
     out[t_productions] = machine.seconds_per_production / workers;
@@ -78,7 +80,8 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     out[t_allocations] = feature(k_inlined_calls) > 0 ? 0 : machine.seconds_per_allocation / workers;
     out[t_parallel_launches] = machine.seconds_per_parallel_launch;
     out[t_parallel_tasks] = machine.seconds_per_task / workers;
-    // Two cores that write to one line at the borders of their tasks hand it back and forth.
+    out[t_contested_stores] = machine.seconds_per_contested_store / workers;
+    // A line at the border of two tasks goes from one core to the other.
     out[t_false_sharing] = machine.seconds_per_byte_into_l2 * static_cast<double>(machine.cache_line_bytes) / workers;
 }
 

@@ -38,6 +38,7 @@ struct CpuParameters final : MachineParameters {
     double seconds_per_fault_byte = 0;            // one thread
     double seconds_per_fault_byte_all_cores = 0;  // all threads together, wall-clock
     double seconds_per_segment = 0;               // a jump to another line that the prefetcher does not follow
+    double seconds_per_contested_store = 0;       // to a line that another core has written to since
     double tiled_slowdown = 1;                    // of memory traffic in runs that do not follow each other
     double tiled_slowdown_all_cores = 1;
     int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run

@@ -1,11 +1,13 @@
 #include "targets/cpu/featurize.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schedule/tilings.hpp"
 #include "targets/cpu/group_featurizer.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/registers.hpp"
+#include "targets/cpu/storage.hpp"
 
 namespace metol::cpu {
 
@@ -138,6 +140,34 @@ bool GroupFeaturizer::writes_densely(const StageContext& context) const {
     return true;
 }
 
+// The share of what one task writes that lies in lines which neighbouring tasks write to at the same time: all of a run
+// shorter than a line, and a line of one not much longer, unless all begin and end with a line. The ends of long runs
+// are written to while the neighbour is elsewhere.
+double GroupFeaturizer::contested_share(const StageContext& context) {
+    const Func& func = index_.func(index_.stage(context.id).func);
+    const Box box = written_box(context.id, task_site(context));
+    if (box.is_empty || box.dimensions == 0) {
+        return 0;
+    }
+    const Box& stored = stored_box(nest_, regions_, index_.stage(context.id).func);
+    const int inner = innermost_dim(index_.stage(context.id).func);
+    const double bytes = static_cast<double>(func.bytes_per_point()) / static_cast<double>(func.value_bytes.size());
+    const double line = machine_.cache_line_bytes;
+    double run = static_cast<double>(box[inner].extent()) * bytes;
+    bool is_whole = box[inner].extent() >= stored[inner].extent();
+    const bool is_aligned = std::fmod(static_cast<double>(stored[inner].extent()) * bytes, line) == 0;
+    for (int dim = 0; dim < box.dimensions && is_whole; dim++) {
+        if (dim != inner) {
+            run *= static_cast<double>(box[dim].extent());
+            is_whole = box[dim].extent() >= stored[dim].extent();
+        }
+    }
+    if (run >= 2 * line || (is_aligned && std::fmod(run, line) == 0)) {
+        return 0;
+    }
+    return std::min(1.0, line / run);
+}
+
 void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Trips& points = context.nest.levels.back();
@@ -168,11 +198,12 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const double vectors = context.tile_points / context.nest.vector_width;
     const double registers = std::max(1.0F, out[k_registers_per_vector]);
     const double accumulators = vectors / reduced * registers;
-    const bool is_promoted =
-        accumulators < machine_.vector_registers && !stage.has_data_dependent_write && !moves_while_reducing(stage);
-    const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     const double width = context.nest.vector_width;
     const bool is_scatter = width > 1 && !writes_densely(context);
+    // Scattered lanes are put together and taken apart again each time.
+    const bool is_promoted = accumulators < machine_.vector_registers && !is_scatter &&
+                             !stage.has_data_dependent_write && !moves_while_reducing(stage);
+    const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;
     const double period = row_period(stage.func);
@@ -185,6 +216,17 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const double crossing = width > 1 ? 1 + straddling_share(1, period, machine_.vector_bytes) : 1;
     out[k_vector_stores] =
         static_cast<float>(is_stored ? crossing * registers * context.iterations_of_tile * vectors / visits : 0);
+    double turns = 1;
+    for (const Trips& level : context.nest.levels) {
+        for (size_t i = 0; i < stage.loops.size(); i++) {
+            turns *= stage.loops[i].is_reduction ? level[i] : 1;
+        }
+    }
+    if (context.nest.is_parallel && turns > visits) {
+        const double stores = is_scatter ? vectors * width : registers * vectors;
+        out[k_contested_stores] =
+            static_cast<float>(contested_share(context) * context.iterations_of_tile * stores / visits);
+    }
     if (width > 1) {
         out[k_vector_loads_per_vector] = static_cast<float>(total.dense / vectors);
         out[k_scalar_loads_per_vector] = static_cast<float>(total.scalar / vectors);

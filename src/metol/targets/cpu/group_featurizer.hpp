@@ -128,6 +128,7 @@ class GroupFeaturizer {
     void measure_working_sets(const StageContext& context, float* out);
     void add_inlined(const StageContext& context, StageRow& row) const;
     Site task_site(const StageContext& context) const;
+    double contested_share(const StageContext& context);
     Footprint read_footprint(int stage, const Site& site, double* allocations);
 
     const CpuParameters& machine_;
