@@ -36,6 +36,12 @@ def generate(
     least_funcs: Annotated[int, typer.Option(min=2, help="Funcs of a program, at least.")] = 3,
     most_funcs: Annotated[int, typer.Option(min=2, help="Where programs stop growing.")] = 40,
     count: Annotated[int, typer.Option(min=2, help="Schedules of a program.")] = 32,
+    weights: Annotated[
+        str, typer.Option(help="What guides the draws: a file of weights, `auto` or `analytical`.")
+    ] = "analytical",
+    generation: Annotated[
+        int, typer.Option(min=0, help="Rounds of training before; another one measures programs again.")
+    ] = 0,
     program: Annotated[
         list[str] | None, typer.Option(help=f"{SOURCE_HELP}, in place of random programs; may be repeated.")
     ] = None,
@@ -58,6 +64,8 @@ def generate(
         most_funcs=max(least_funcs, most_funcs),
         threads=threads,
         draw=DrawPlan(count),
+        weights=weights,
+        generation=generation,
     )
     started, programs, samples = time.monotonic(), 0, 0
     with contextlib.ExitStack() as stack:

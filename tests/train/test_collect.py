@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from some_weights import some_weights
 
 from metol.errors import MetolError
 from metol.lower import Schedule
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan
+from metol.options import SearchOptions
+from metol.planner import Planner
 from metol.train import Collector, CollectPlan, DrawPlan, SampleFiles, make_table
 from metol.train.draw import ORIGINS
 from metol.train.samples import sample_id
@@ -103,6 +106,16 @@ def test_another_generation_measures_the_same_programs_again(stand_in: list, fil
     assert [one.generation for one in files.load()] == [0, 1]
 
 
+def test_weights_guide_the_draws(stand_in: list, files: SampleFiles, tmp_path: Path) -> None:
+    space = Planner(PipelineSource.parse(program(0)).build(), SearchOptions()).form().space
+    some_weights(space, gain=1.0).save(tmp_path / "weights.npz")
+    plan = replace(PLAN, weights=str(tmp_path / "weights.npz"), generation=1)
+    collected(files)
+    collected(files, plan)
+    by_analytical, by_weights = ({sample.id for sample in one.samples} for one in files.load())
+    assert by_analytical != by_weights
+
+
 def test_each_program_is_there_before_the_next_begins(stand_in: list, files: SampleFiles) -> None:
     for number, _ in enumerate(Collector(files, PLAN).run(TuningBudget(trials=2))):
         assert len(files.load()) == number + 1
@@ -132,10 +145,10 @@ def test_programs_of_no_use_do_not_count(stand_in: list, files: SampleFiles) -> 
 
 
 def _predicted_seconds(name: str) -> float:
-    from metol.planner import Planner
     from metol.train.collect import _SEARCH
 
-    found = Planner(PipelineSource.parse(name).build(), _SEARCH, threads=1).search()
+    options = replace(_SEARCH, weights="analytical")
+    found = Planner(PipelineSource.parse(name).build(), options, threads=1).search()
     assert found.result is not None
     return found.result.cost_seconds
 

@@ -18,7 +18,7 @@ from metol.train.split import Split
 torch = pytest.importorskip("torch")
 
 from metol.train.fit import FitOptions, Fitted, _shape, find_scaling, find_units, fit, make_batch  # noqa: E402
-from metol.train.network import CoefficientNetwork, predict_seconds  # noqa: E402
+from metol.train.network import CoefficientNetwork, deviation_of, predict_seconds  # noqa: E402
 
 SEEDS = tuple(range(12))
 SPLIT = Split(tuple(range(8)), (8, 9), (10, 11))
@@ -60,11 +60,29 @@ def assert_same(one: Weights, other: Weights) -> None:
     np.testing.assert_array_equal(one.units, other.units)
 
 
-def test_the_loss_falls(fitted: Fitted) -> None:
-    (history,) = fitted.history
+def test_the_loss_falls(table: FeatureTable) -> None:
+    (history,) = fit(table, SPLIT, replace(BRIEF, constant_steps=0)).history
     first, last = history[0], history[-1]
     assert last[0] < 0.5 * first[0]
     assert min(score for _, score in history) < 0.5 * first[1]
+
+
+def test_constant_gains_are_learned_first(table: FeatureTable) -> None:
+    brief = replace(BRIEF, epochs=1)
+    ((first,),) = fit(table, SPLIT, brief).history
+    ((without,),) = fit(table, SPLIT, replace(brief, constant_steps=0)).history
+    assert first[1] < 0.7 * without[1]
+
+
+def test_what_features_add_to_constant_gains_has_its_price(table: FeatureTable) -> None:
+    batch = make_batch(table, find_units(table, "residual"))
+    deviations = []
+    for price in (0.0, 100.0):
+        weights = fit(table, SPLIT, replace(BRIEF, deviation_price=price)).weights
+        network = CoefficientNetwork.of(weights.members[0])
+        z = network(batch.features, batch.operations)
+        deviations.append(float(deviation_of(z, network, batch).detach()))
+    assert deviations[1] < 0.1 * deviations[0]
 
 
 def test_the_fit_predicts_better_than_the_analytical_model(fitted: Fitted, table: FeatureTable) -> None:
@@ -141,7 +159,7 @@ def test_pytorch_and_numpy_agree(mode: str, table: FeatureTable) -> None:
 
 
 def test_a_fresh_network_corrects_next_to_nothing(table: FeatureTable) -> None:
-    weights = fit(table, SPLIT, replace(BRIEF, epochs=1, learning_rate=1e-12)).weights
+    weights = fit(table, SPLIT, replace(BRIEF, epochs=1, learning_rate=1e-12, constant_steps=0)).weights
     ratio = predict(weights, table) / table.analytical_seconds
     # Terms that the analytical model does not know have a share of the time from the beginning.
     assert np.median(np.abs(np.log(ratio))) < 0.1

@@ -7,10 +7,9 @@ where it ended. Source: Adams et al. 2019, §5.
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from metol import _core
 from metol.cost_choice import ANALYTICAL
 from metol.errors import MetolError
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan, measure_together
@@ -26,9 +25,7 @@ __all__ = ["CollectPlan", "Collector"]
 
 # A short search: what matters is that its result is among the samples, not that it is the best.
 # Sizes are fixed, for code for any size takes three to five times as long to compile, and runs as fast.
-_SEARCH = SearchOptions(
-    beam_width=8, passes=1, discrepancies=False, budget_seconds=1.0, fixed_sizes=True, weights=ANALYTICAL
-)
+_SEARCH = SearchOptions(beam_width=8, passes=1, discrepancies=False, budget_seconds=1.0, fixed_sizes=True)
 _KEPT_DETAIL = 200
 
 
@@ -52,8 +49,10 @@ class CollectPlan:
     """Threads that schedules run with."""
     timeout_seconds: float = 30.0
     """For compiling and running one schedule."""
+    weights: str = ANALYTICAL
+    """What guides the draws, as `SearchOptions.weights` has it."""
     generation: int = 0
-    """Rounds of training before."""
+    """Rounds of training before: programs that another generation has measured are measured again."""
     draw: DrawPlan = field(default_factory=DrawPlan)
     """How schedules are drawn."""
     timing: TogetherPlan = field(default_factory=TogetherPlan)
@@ -69,17 +68,15 @@ class CollectPlan:
 class Collector:
     """Collects samples into a folder."""
 
-    def __init__(self, files: SampleFiles, plan: CollectPlan, model: _core.CostModel | None = None) -> None:
+    def __init__(self, files: SampleFiles, plan: CollectPlan) -> None:
         """Get ready.
 
         Args:
             files: Where samples go; programs that are there are not measured again.
             plan: What to collect.
-            model: What guides the draws; the analytical model if None.
         """
         self._files = files
         self._plan = plan
-        self._model = model or _core.CostModel()
         self._machine = machine_identity()
         self._described = CpuMachine.detect(threads=plan.threads)
 
@@ -120,7 +117,8 @@ class Collector:
     def measure(self, source: PipelineSource, seed: int, *, is_any_time_right: bool = False) -> ProgramSamples:
         """Draw and measure the schedules of one program; without samples where it is of no use, as the note says."""
         try:
-            planner = Planner(source.build(), _SEARCH, threads=self._plan.threads)
+            options = replace(_SEARCH, weights=self._plan.weights)
+            planner = Planner(source.build(), options, threads=self._plan.threads)
             found = planner.search()
             if found.result is None:
                 return self._program(source, planner, note="; ".join(found.refusals))
@@ -128,11 +126,11 @@ class Collector:
             low, high = self._plan.run_ms
             if not (is_any_time_right or low / 2 <= predicted_ms <= high * 2):
                 return self._program(source, planner, note=f"predicted to take {predicted_ms:.3g} ms")
-            drawn = draw_nests(planner, found, self._model, self._plan.draw, seed)
-            options = RunOptions(
+            drawn = draw_nests(planner, found, planner.model, self._plan.draw, seed)
+            run = RunOptions(
                 threads=self._plan.threads, timeout_seconds=self._plan.timeout_seconds, target=planner.target, seed=seed
             )
-            rows = measure_together(source, [one.schedule for one in drawn], options, self._plan.timing)
+            rows = measure_together(source, [one.schedule for one in drawn], run, self._plan.timing)
         except MetolError as error:
             return self._program(source, None, note=str(error)[:_KEPT_DETAIL])
         key = planner.frame.algorithm_hash, planner.target

@@ -7,7 +7,7 @@ to stop early and to judge by.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import torch
 from metol.cost import Member, Weights
 from metol.errors import MetolError
 from metol.pipeline import op_classes
-from metol.train.network import Batch, CoefficientNetwork, NetworkShape, predict_seconds
+from metol.train.network import Batch, CoefficientNetwork, NetworkShape, deviation_of, seconds_of
 from metol.train.split import Split
 from metol.train.table import FeatureTable
 
@@ -27,6 +27,11 @@ MODES = ("residual", "network")
 
 # What a term that the analytical model does not know costs at first: a hundredth of a program's time, if it is in it.
 _UNIT_SHARE = 0.01
+# The logarithm from which on an error counts in proportion, not squared: some schedules are off by orders.
+_STEEPEST = 0.5
+# Step and decay of constant gains.
+_CONSTANT_RATE = 0.05
+_CONSTANT_DECAY = 0.02
 # Features of the whole program: the search remembers the costs of parts, which may not depend on them.
 _UNUSED = ("working_set_at_root",)
 
@@ -54,7 +59,14 @@ class FitOptions:
     weight_decay: float = 1e-4
     """Shrinks weights a little in each step."""
     log_share: float = 1.0
-    """Share of the squared error of the logarithm in the loss."""
+    """Share of the error of the logarithm in the loss."""
+    order_share: float = 2.0
+    """Share of the error of the logarithm beside that of the program's mean."""
+    deviation_price: float = 2.0
+    """Price of the mean square of what features add to constant gains: the fewer programs, the less they are to be
+    believed."""
+    constant_steps: int = 300
+    """Steps in which the networks learn constant gains alone, before they look at any feature."""
     seed: int = 0
     """Seed of the first network; the others follow."""
 
@@ -168,6 +180,7 @@ def _train(
     """Train one network, and leave it as it was when it was best on what stops early."""
     batches = [make_batch(training.select([program]), units) for program in range(len(training.programs))]
     judge = make_batch(stopping, units)
+    _learn_constants(network, _concatenated(batches), options)
     optimizer = torch.optim.AdamW(network.parameters(), options.learning_rate, weight_decay=options.weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs, options.learning_rate / 20)
     rng = np.random.default_rng(seed)
@@ -176,14 +189,14 @@ def _train(
         losses = []
         for chosen in _shuffled(len(batches), options.programs_a_batch, rng):
             optimizer.zero_grad()
-            loss = loss_of(network, _concatenated([batches[n] for n in chosen]), options.log_share)
+            loss = price_of(network, _concatenated([batches[n] for n in chosen]), options)
             torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
             losses.append(float(loss.detach()))
         schedule.step()
         with torch.no_grad():
-            score = float(loss_of(network, judge, options.log_share))
+            score = float(loss_of(network(judge.features, judge.operations), judge, options))
         history.append((float(np.mean(losses)), score))
         since += 1
         if score < best:
@@ -214,18 +227,47 @@ def _concatenated(batches: Sequence[Batch]) -> Batch:
     )
 
 
-def loss_of(network: CoefficientNetwork, batch: Batch, log_share: float) -> torch.Tensor:
-    """Return the error of throughput relative to the program's best, with that of the logarithm of time."""
-    predicted = predict_seconds(network, batch)
+def _learn_constants(network: CoefficientNetwork, batch: Batch, options: FitOptions) -> None:
+    """Learn gains that are the same for all rows: few numbers, which even few programs tell."""
+    samples = len(batch.seconds)
+    known, learned = (
+        torch.zeros(samples, terms.shape[1]).index_add(0, batch.sample_of_row, terms)
+        for terms in (batch.analytical, batch.learned)
+    )
+    # Rows that have the same gains may be added up before.
+    whole = replace(batch, analytical=known, learned=learned, sample_of_row=torch.arange(samples))
+    bias = network.gains.bias
+    optimizer = torch.optim.Adam([bias], _CONSTANT_RATE)
+    for _ in range(options.constant_steps):
+        optimizer.zero_grad()
+        loss = loss_of(bias.expand(samples, -1), whole, options) + _CONSTANT_DECAY * (bias**2).mean()
+        torch.autograd.backward(loss)
+        optimizer.step()
+
+
+def price_of(network: CoefficientNetwork, batch: Batch, options: FitOptions) -> torch.Tensor:
+    """Return the loss, and the price of what features add to constant gains."""
+    z = network(batch.features, batch.operations)
+    loss: torch.Tensor = loss_of(z, batch, options) + options.deviation_price * deviation_of(z, network, batch)
+    return loss
+
+
+def loss_of(z: torch.Tensor, batch: Batch, options: FitOptions) -> torch.Tensor:
+    """Return the error of throughput relative to the program's best, with those of the logarithm of time."""
+    predicted = seconds_of(z, batch)
     count = int(batch.program_of_sample.max()) + 1
     best = torch.full((count,), math.inf).scatter_reduce(0, batch.program_of_sample, batch.seconds, "amin")
     fastest = best[batch.program_of_sample]
     # A schedule that is thought to be much faster than any is punished no more than one thought three times as fast.
     wanted, got = fastest / batch.seconds, (fastest / predicted).clamp(max=3.0)
+    sizes = torch.bincount(batch.program_of_sample, minlength=count).to(wanted.dtype)
     log_error = torch.log(predicted) - torch.log(batch.seconds)
-    errors = (got - wanted) ** 2 + log_share * torch.nn.functional.huber_loss(
-        log_error, torch.zeros_like(log_error), reduction="none"
-    )
-    sizes = torch.bincount(batch.program_of_sample, minlength=count).to(errors.dtype)
+    means = torch.zeros(count).index_add(0, batch.program_of_sample, log_error) / sizes
+    errors = (got - wanted) ** 2 + options.log_share * _huber(log_error)
+    errors = errors + options.order_share * _huber(log_error - means[batch.program_of_sample])
     total: torch.Tensor = (errors / sizes[batch.program_of_sample]).sum()
     return total / count
+
+
+def _huber(errors: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.huber_loss(errors, torch.zeros_like(errors), reduction="none", delta=_STEEPEST)

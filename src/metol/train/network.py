@@ -13,7 +13,7 @@ import torch
 
 from metol.cost import Member
 
-__all__ = ["Batch", "CoefficientNetwork", "NetworkShape", "predict_seconds"]
+__all__ = ["Batch", "CoefficientNetwork", "NetworkShape", "deviation_of", "predict_seconds", "seconds_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,24 @@ class CoefficientNetwork(torch.nn.Module):
 
 def predict_seconds(network: CoefficientNetwork, batch: Batch) -> Any:
     """Return predicted seconds, [samples]."""
-    z = network(batch.features, batch.operations)
+    return seconds_of(network(batch.features, batch.operations), batch)
+
+
+def seconds_of(z: Any, batch: Batch) -> Any:
+    """Return predicted seconds, [samples], from what gains are made of, [rows, T]."""
     root = torch.sqrt(z * z + 1)
     gain = torch.where(z < 0, 1 / (root - z.clamp(max=0)), root + z)
     rows = (batch.analytical * gain + batch.learned * torch.relu(z)).sum(dim=1)
     total = torch.zeros(len(batch.seconds), dtype=rows.dtype).index_add(0, batch.sample_of_row, rows)
     return total + math.ulp(1.0) * 1e-3
+
+
+def deviation_of(z: Any, network: CoefficientNetwork, batch: Batch) -> Any:
+    """Return the mean square, over samples, of how far gains are from those that are the same for all rows.
+
+    Each term of each row is weighted by its share of the time of the sample.
+    """
+    terms = batch.analytical + batch.learned
+    total = torch.zeros(len(batch.seconds), dtype=terms.dtype).index_add(0, batch.sample_of_row, terms.sum(dim=1))
+    shares = terms / total[batch.sample_of_row][:, None]
+    return (shares * (z - network.gains.bias) ** 2).sum() / len(batch.seconds)

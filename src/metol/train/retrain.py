@@ -14,7 +14,7 @@ from metol.cost import Member, Weights
 from metol.cost_choice import choose_weights
 from metol.measure import Status
 from metol.pipeline import op_classes
-from metol.train.fit import find_scaling, find_units, loss_of, make_batch
+from metol.train.fit import FitOptions, find_scaling, find_units, loss_of, make_batch
 from metol.train.network import Batch, CoefficientNetwork, NetworkShape
 from metol.train.table import FeatureTable, table_of_nests
 from metol.tune import Problem, Record
@@ -53,7 +53,7 @@ class FineTuner:
         if table is None or len(table.seconds) < _LEAST_SAMPLES:
             return problem.planner.model
         space = problem.planner.form().space
-        base = choose_weights(problem.options.weights, problem.planner.machine) or self._blank(table)
+        base = choose_weights(problem.options.weights, problem.planner.machine, space) or self._blank(table)
         base.require_fit(space)
         batch = make_batch(table, base.units)
         members = tuple(self._fine_tuned(member, batch) for member in base.members)
@@ -75,7 +75,8 @@ class FineTuner:
         for _ in range(self.steps):
             optimizer.zero_grad()
             distance = sum(((now - then) ** 2).sum() for now, then in zip(network.parameters(), start, strict=True))
-            torch.autograd.backward(loss_of(network, batch, 1.0) + _ANCHOR * distance)
+            loss = loss_of(network(batch.features, batch.operations), batch, FitOptions())
+            torch.autograd.backward(loss + _ANCHOR * distance)
             optimizer.step()
         tuned: Member = network.export()
         return tuned
