@@ -29,7 +29,7 @@ from metol.options import SearchOptions
 from metol.pipeline import Rfactor
 from metol.planner import Planner
 
-QUICK = SearchOptions(strategy="greedy", budget_seconds=None)
+QUICK = SearchOptions(strategy="greedy", budget_seconds=None, weights="analytical")
 
 
 def total(name: str = "r") -> hl.Pipeline:

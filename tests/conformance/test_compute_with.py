@@ -6,12 +6,25 @@ from itertools import islice
 
 import halide as hl
 import pytest
-from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, finish, image, make_space, schedule_of
+from small_pipelines import (
+    HEIGHT,
+    SOME_TARGET,
+    WIDTH,
+    ExactRuns,
+    X,
+    Y,
+    finish,
+    image,
+    make_space,
+    schedule_of,
+    some_machine,
+)
 from verified_runs import compare
 
-from metol import SearchOptions, _core, autoschedule
+from metol import SearchOptions, _core
 from metol.lower import Call
 from metol.pipeline import PipelineDag, extract
+from metol.planner import Planner
 
 Build = Callable[[], hl.Pipeline]
 
@@ -106,8 +119,10 @@ def plain_count(space: _core.Space) -> int:
 
 
 def sharing_search(build: Build, *, fuse: bool) -> list[Call]:
-    options = SearchOptions(strategy="greedy", fuse=fuse, budget_seconds=None)
-    return [directive.call for directive in autoschedule(build(), threads=2, options=options).schedule.directives]
+    options = SearchOptions(strategy="greedy", fuse=fuse, budget_seconds=None, weights="analytical")
+    found = Planner(build(), options, target=SOME_TARGET, machine=some_machine()).search()
+    candidate = next(iter(found.candidates))
+    return [directive.call for directive in candidate.directives()]
 
 
 @pytest.mark.parametrize("build", BUILDS)

@@ -14,7 +14,7 @@ from metol.planner import Planner
 from metol.tune.neighbours import Neighbours
 from metol.tune.proposals import Proposal, propose_state
 
-QUICK = SearchOptions(strategy="greedy", budget_seconds=None)
+QUICK = SearchOptions(strategy="greedy", budget_seconds=None, weights="analytical")
 MODEL = _core.CostModel()
 
 
