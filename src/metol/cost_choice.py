@@ -6,7 +6,9 @@ Enters: a machine, and what the user asked for. Leave: weights, or none.
 import functools
 from pathlib import Path
 
+from metol import _core
 from metol.cost import Weights
+from metol.errors import WeightsError
 from metol.targets import Machine
 from metol.targets.cpu import CpuMachine
 
@@ -18,16 +20,18 @@ AUTO = "auto"
 ANALYTICAL = "analytical"
 """No weights: the analytical model alone."""
 
-_SHIPPED = Path(__file__).parent / "cost" / "shipped"
-_NAMES = {64: "x86-64-avx512.npz", 32: "x86-64-avx2.npz"}
+# Learned from machines with vectors of these sizes.
+_SHIPPED = Path(__file__).parent / "cost" / "shipped" / "x86-64.npz"
+_SHIPPED_FOR = (32, 64)
 
 
-def choose_weights(name: str, machine: Machine) -> Weights | None:
+def choose_weights(name: str, machine: Machine, space: _core.Space) -> Weights | None:
     """Return the weights for a machine; None for the analytical model.
 
     Args:
         name: AUTO, ANALYTICAL, or the path of a file.
         machine: What is scheduled for.
+        space: Whose features they are to be about. Of a named file that is left to whoever uses it.
 
     Raises:
         WeightsError: there is no such file, or it is something else.
@@ -37,8 +41,20 @@ def choose_weights(name: str, machine: Machine) -> Weights | None:
     if name != AUTO:
         return _load(Path(name))
     assert isinstance(machine, CpuMachine)
-    candidates = (own_weights_path(machine), _SHIPPED / _NAMES.get(machine.vector_bytes, "none"))
-    return next((_load(path) for path in candidates if path.is_file()), None)
+    candidates = [own_weights_path(machine), *([_SHIPPED] if machine.vector_bytes in _SHIPPED_FOR else [])]
+    return next((weights for path in candidates if (weights := _fitting(path, space)) is not None), None)
+
+
+def _fitting(path: Path, space: _core.Space) -> Weights | None:
+    """Return weights that nobody named, unless there are none, or they are of another release of Metol."""
+    if not path.is_file():
+        return None
+    try:
+        weights = _load(path)
+        weights.require_fit(space)
+    except WeightsError:
+        return None
+    return weights
 
 
 def own_weights_path(machine: CpuMachine) -> Path:

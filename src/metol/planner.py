@@ -123,8 +123,9 @@ class Planner:
         Raises:
             WeightsError: the weights that the options name are not there, or are about other features.
         """
-        weights = choose_weights(self.options.weights, self.machine)
-        return _core.CostModel() if weights is None else weights.model(self.form().space)
+        space = self.form().space
+        weights = choose_weights(self.options.weights, self.machine, space)
+        return _core.CostModel() if weights is None else weights.model(space)
 
     @property
     def lowering(self) -> LoweringOptions:
