@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
+Decided = Annotated[
+    list[float] | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Part of the decisions that is made, 1 for whole loop nests; may be repeated.",
+    ),
+]
+
 train = typer.Typer(
     help="Measure random programs, and fit the cost model to them.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -98,27 +107,31 @@ def pack(
 
 @train.command()
 def fit(
-    data: Annotated[Path, typer.Argument(help="Folder of samples, as `metol train generate` makes it.")],
+    data: Annotated[list[Path], typer.Argument(help="Folders of samples, as `metol train generate` makes them.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File of weights.")],
     members: Annotated[int, typer.Option(min=1, help="Networks of the ensemble.")] = 3,
     epochs: Annotated[int, typer.Option(min=1, help="At most.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first network.")] = 0,
     compare: Annotated[bool, typer.Option("--compare", help="Fit the models that it could have been, too.")] = False,
+    held_out: Annotated[
+        list[str] | None, typer.Option(help="Program to judge by, in place of one in ten; may be repeated.")
+    ] = None,
+    decided: Decided = None,
     report: Annotated[Path | None, typer.Option(help="Folder for plots.")] = None,
 ) -> None:
     """Fit the cost model to samples; needs the extra `train`."""
     from metol.provenance import Provenance
-    from metol.train import SampleFiles, make_table, require_extra, score_models, summary_of
+    from metol.train import SampleFolders, make_table, require_extra, score_models, summary_of
 
     require_extra()
     from metol.train import FitOptions
 
     require_writable(out)
-    files = SampleFiles(data)
+    files = SampleFolders(data)
     programs = files.load()
-    table = make_table(programs, files.machine_of, tell=say)
+    table = make_table(programs, files.machine_of, decided=decided or (1.0,), tell=say)
     options = FitOptions(members=members, epochs=epochs, seed=seed)
-    result = score_models(table, options, compare=compare, tell=say)
+    result = score_models(table, options, held_out=held_out or (), compare=compare, tell=say)
     notes = {"data": summary_of(programs, table), "made_by": Provenance.collect().to_dict(), "scores": result.notes()}
     result.weights.with_notes(notes).save(out)
     wide_console().print(result.table().to_rich())
@@ -130,16 +143,17 @@ def fit(
 @train.command()
 def evaluate(
     weights: Annotated[Path, typer.Argument(help="File of weights.")],
-    data: Annotated[Path, typer.Argument(help="Folder of samples.")],
+    data: Annotated[list[Path], typer.Argument(help="Folders of samples.")],
     holdout: Annotated[bool, typer.Option("--holdout", help="Only programs that no fit has ever seen.")] = False,
+    decided: Decided = None,
     report: Annotated[Path | None, typer.Option(help="Folder for plots.")] = None,
 ) -> None:
     """Tell how well weights predict samples, program by program."""
     from metol.cost import Weights
-    from metol.train import SampleFiles, evaluate_weights, make_table, rows_per_second
+    from metol.train import SampleFolders, evaluate_weights, make_table, rows_per_second
 
-    files = SampleFiles(data)
-    table = make_table(files.load(), files.machine_of, tell=say)
+    files = SampleFolders(data)
+    table = make_table(files.load(), files.machine_of, decided=decided or (1.0,), tell=say)
     trained = Weights.load(weights)
     result = evaluate_weights(trained, table, only_held_out=holdout)
     console = wide_console()

@@ -205,6 +205,14 @@ def test_models_are_judged_by_what_was_held_out(table: FeatureTable) -> None:
     assert len(evaluate_weights(result.weights, named).judged.programs) == 12
 
 
+def test_programs_to_judge_by_may_be_named(table: FeatureTable) -> None:
+    named = replace(table, algorithms=tuple(f"{20 * n + n % 12 // 2:016x}" for n in range(12)))
+    result = score_models(named, FitOptions(members=1, epochs=2), held_out=table.programs[3:5])
+    assert result.judged.programs == table.programs[3:5]
+    with pytest.raises(MetolError, match="There are no samples of app:blur"):
+        score_models(named, FitOptions(members=1, epochs=2), held_out=["app:blur"])
+
+
 @pytest.mark.slow
 def test_what_the_model_could_have_been_is_judged_too(table: FeatureTable, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")

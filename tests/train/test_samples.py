@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metol.errors import MetolError
 from metol.measure import Status
 from metol.targets.cpu import CpuMachine
-from metol.train import ProgramSamples, Sample, SampleFiles
+from metol.train import ProgramSamples, Sample, SampleFiles, SampleFolders
 from metol.train.samples import sample_id
 
 MACHINE = CpuMachine.default(threads=2)
@@ -195,3 +195,15 @@ def test_a_packed_file_that_is_no_archive_is_refused(content: bytes, tmp_path: P
     (tmp_path / "old.jsonl.xz").write_bytes(content)
     with pytest.raises(MetolError, match=r"old.jsonl.xz` is not a file of samples"):
         SampleFiles(tmp_path).load()
+
+
+def test_several_folders_are_read_as_one_each_with_its_machines(tmp_path: Path) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    other = replace(named("b"), machine={**named("b").machine, "cpu": "another"})
+    SampleFiles(folders[0]).append(named("a"), MACHINE)
+    SampleFiles(folders[1]).append(other, replace(MACHINE, name="another"))
+    files = SampleFolders(folders)
+    assert [program.program for program in files.load()] == ["a", "b"]
+    assert [files.machine_of(program).name for program in files.load()] == [MACHINE.name, "another"]
+    with pytest.raises(MetolError):
+        SampleFolders([folders[0]]).machine_of(other)

@@ -2,7 +2,7 @@
 
 import random
 
-from metol.train.split import split_of
+from metol.train.split import split_by_name, split_of
 
 ALGORITHMS = [f"{random.Random(seed).getrandbits(64):016x}" for seed in range(400)]
 
@@ -38,3 +38,13 @@ def test_hashes_are_read_as_numbers() -> None:
 def test_nothing_is_split_into_nothing() -> None:
     split = split_of([])
     assert (split.training, split.stopping, split.held_out) == ((), (), ())
+
+
+def test_programs_may_be_held_out_by_name() -> None:
+    names = [f"program {n}" for n in range(400)]
+    ruled = split_of(ALGORITHMS)
+    stopping = names[ruled.stopping[0]]
+    split = split_by_name(names, ALGORITHMS, ["program 7", stopping, "another"])
+    assert sorted(split.held_out) == sorted((7, ruled.stopping[0]))
+    assert set(split.stopping) == set(ruled.stopping) - set(split.held_out)
+    assert sorted(split.training + split.stopping + split.held_out) == list(range(400))

@@ -134,3 +134,22 @@ def test_decisions_of_another_version_are_told(programs: list[ProgramSamples]) -
 def test_where_nothing_is_left_is_an_error() -> None:
     with pytest.raises(MetolError, match="no samples to learn from"):
         make_table([])
+
+
+def test_of_loop_nests_that_are_not_complete_the_rows_are_there_and_the_seconds_of_the_whole(
+    programs: list[ProgramSamples], table: FeatureTable
+) -> None:
+    half = make_table(programs, decided=(0.5,))
+    assert half.programs == table.programs
+    np.testing.assert_array_equal(half.seconds, table.seconds)
+    assert len(half.sample_of_row) < len(table.sample_of_row)
+    both = make_table(programs, decided=(0.5, 1.0))
+    assert both.programs == table.programs * 2
+    np.testing.assert_array_equal(both.seconds, np.tile(table.seconds, 2))
+
+
+def test_where_nothing_is_scheduled_yet_nothing_is_left(programs: list[ProgramSamples]) -> None:
+    told: list[str] = []
+    with pytest.raises(MetolError, match="no samples to learn from"):
+        make_table(programs, decided=(0.0,), tell=told.append)
+    assert all(text.endswith("nothing is scheduled yet after so few decisions") for text in told)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metol.train.fit import FitOptions
     from metol.train.own import OwnTraining
     from metol.train.retrain import FineTuner
-    from metol.train.samples import ProgramSamples, Sample, SampleFiles
+    from metol.train.samples import ProgramSamples, Sample, SampleFiles, SampleFolders
     from metol.train.table import FeatureTable, make_table
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "ProgramSamples",
     "Sample",
     "SampleFiles",
+    "SampleFolders",
     "draw_nests",
     "evaluate_weights",
     "make_table",
@@ -53,6 +54,7 @@ _HOMES = {
     "ProgramSamples": "metol.train.samples",
     "Sample": "metol.train.samples",
     "SampleFiles": "metol.train.samples",
+    "SampleFolders": "metol.train.samples",
     "draw_nests": "metol.train.draw",
     "evaluate_weights": "metol.train.evaluation",
     "make_table": "metol.train.table",

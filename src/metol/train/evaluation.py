@@ -19,7 +19,7 @@ from metol.train.predict import fit_trees, predict
 from metol.train.report import program_table, save_plots, score_table
 from metol.train.samples import ProgramSamples
 from metol.train.scores import Scores, score
-from metol.train.split import split_of
+from metol.train.split import split_by_name, split_of
 from metol.train.table import FeatureTable
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def score_models(
     table: FeatureTable,
     options: "FitOptions | None" = None,
     *,
+    held_out: Sequence[str] = (),
     compare: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Evaluation:
@@ -130,6 +131,7 @@ def score_models(
     Args:
         table: All samples.
         options: How to fit.
+        held_out: Names of the programs to judge by, in place of those that are by the hash of their algorithm.
         compare: Whether the network without the analytical model, and trees, are fitted and judged, too.
         tell: Told how it goes.
 
@@ -139,7 +141,9 @@ def score_models(
     from metol.train.fit import FitOptions, fit
 
     options = options or FitOptions()
-    split = split_of(table.algorithms)
+    split = split_by_name(table.programs, table.algorithms, held_out) if held_out else split_of(table.algorithms)
+    if held_out and not split.held_out:
+        raise MetolError(f"There are no samples of {', '.join(held_out)} to judge by.")
     if not split.held_out:
         raise MetolError(f"{len(table.programs)} programs are too few: none of them is held out to judge by.")
     judged = table.select(split.held_out)

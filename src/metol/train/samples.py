@@ -8,7 +8,7 @@ and has an id that is a hash of program, target and decisions, so that samples o
 import hashlib
 import json
 import lzma
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from metol.row_file import RowFile
 from metol.targets.cpu import CpuMachine
 from metol.tune import fingerprint
 
-__all__ = ["ProgramSamples", "Sample", "SampleFiles", "sample_id"]
+__all__ = ["ProgramSamples", "Sample", "SampleFiles", "SampleFolders", "sample_id"]
 
 _VERSION = 1
 _ID_DIGITS = 20
@@ -115,9 +115,15 @@ class SampleFiles:
         """Return the machine that a program ran on, as the cost model knew it then.
 
         Raises:
-            MachineFormatError: its file is missing, or is something else.
+            MetolError: its file is missing, or is something else.
         """
+        if not self.knows_machine(program):
+            raise MetolError(f"`{self._machine_file(program)}` is missing, which describes the machine of the samples.")
         return CpuMachine.load(self._machine_file(program))
+
+    def knows_machine(self, program: ProgramSamples) -> bool:
+        """Tell whether the machine that a program ran on is described here."""
+        return self._machine_file(program).exists()
 
     def _machine_file(self, program: ProgramSamples) -> Path:
         return self.folder / f"machine-{fingerprint(program.machine)}-{program.threads}.json"
@@ -158,6 +164,23 @@ class SampleFiles:
             except (lzma.LZMAError, EOFError) as error:
                 raise MetolError(f"`{file}` is not a file of samples: {error}.") from error
             yield from self._open.read(content, file)
+
+
+class SampleFolders:
+    """Several folders of samples, to read as one."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Name the folders."""
+        self._files = [SampleFiles(folder) for folder in folders]
+
+    def load(self) -> tuple[ProgramSamples, ...]:
+        """Read everything, in the order of the folders; errors as `SampleFiles.load`."""
+        return tuple(program for files in self._files for program in files.load())
+
+    def machine_of(self, program: ProgramSamples) -> CpuMachine:
+        """Return the machine that a program ran on; errors as `SampleFiles.machine_of`."""
+        known = (files for files in self._files if files.knows_machine(program))
+        return next(known, self._files[0]).machine_of(program)
 
 
 def sample_id(algorithm: str, target: str, nest: str) -> str:

@@ -3,10 +3,10 @@
 So that what was once held out stays so, however many programs there are, on whatever machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Split", "split_of"]
+__all__ = ["Split", "split_by_name", "split_of"]
 
 # Of 20 programs, two judge and three stop early.
 _PARTS = 20
@@ -24,6 +24,15 @@ class Split:
     """To stop early by."""
     held_out: tuple[int, ...]
     """To judge by, and for nothing else."""
+
+
+def split_by_name(programs: Sequence[str], algorithms: Sequence[str], held_out: Collection[str]) -> Split:
+    """Hold out the programs of these names and no others; of the rest those stop early that always do."""
+    ruled = split_of(algorithms)
+    judging = tuple(n for n in range(len(programs)) if programs[n] in held_out)
+    stopping = tuple(n for n in ruled.stopping if n not in judging)
+    rest = frozenset((*judging, *stopping))
+    return Split(tuple(n for n in range(len(programs)) if n not in rest), stopping, judging)
 
 
 def split_of(algorithms: Sequence[str]) -> Split:

@@ -5,6 +5,7 @@ Each sample is replayed from its decisions, so that the rows are those of the fe
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -87,6 +88,7 @@ def make_table(
     machine_of: Callable[[ProgramSamples], CpuMachine] | None = None,
     *,
     least_samples: int = 4,
+    decided: Sequence[float] = (1.0,),
     tell: Callable[[str], None] = lambda _: None,
 ) -> FeatureTable:
     """Featurize all samples that ran; programs with fewer than `least_samples` of them are left out.
@@ -95,6 +97,8 @@ def make_table(
         programs: What was measured; several of one program on one target, of different generations, become one.
         machine_of: Tells the machine that a program ran on; by default this one.
         least_samples: Of a program, to tell anything about how schedules differ.
+        decided: Which part of the decisions is made, from 0 to 1: for each the table has all programs. What is open
+            yet has no rows, and the seconds are those of the whole (ProTuner 2020, §3).
         tell: Told which programs that have samples are left out, and why.
 
     Raises:
@@ -106,12 +110,13 @@ def make_table(
             key = program.program, program.algorithm, program.target, program.threads
             merged.setdefault(key, []).append(program)
     parts: list[_Part] = []
-    for (name, *_), versions in merged.items():
-        try:
-            machine = None if machine_of is None else machine_of(versions[0])
-            parts.append(_featurize(versions, machine, least_samples))
-        except MetolError as error:
-            tell(f"{name}: {error}")
+    for share in decided:
+        for (name, *_), versions in merged.items():
+            try:
+                machine = None if machine_of is None else machine_of(versions[0])
+                parts.append(_featurize(versions, machine, least_samples, share))
+            except MetolError as error:
+                tell(f"{name}: {error}")
     if not parts:
         raise MetolError("There are no samples to learn from: all programs failed, or are of another release.")
     return _joined(parts)
@@ -134,7 +139,9 @@ class _Part:
     seconds: list[float]
 
 
-def _featurize(versions: Sequence[ProgramSamples], machine: CpuMachine | None, least_samples: int) -> _Part:
+def _featurize(
+    versions: Sequence[ProgramSamples], machine: CpuMachine | None, least_samples: int, decided: float
+) -> _Part:
     """Replay the samples of one program; raises MetolError where that cannot be done, or too few ran."""
     first = versions[0]
     ran: dict[str, Sample] = {}
@@ -151,7 +158,9 @@ def _featurize(versions: Sequence[ProgramSamples], machine: CpuMachine | None, l
     part = _Part(first.program, first.algorithm, features, terms, [], [], [], [], [], [])
     for sample in ran.values():
         assert sample.run_ms is not None
-        _add_sample(part, planner, sample.to_nest(), sample.run_ms / 1e3)
+        _add_sample(part, planner, sample.to_nest(), sample.run_ms / 1e3, decided)
+    if len(part.counts) < least_samples:
+        raise MetolError("nothing is scheduled yet after so few decisions")
     return part
 
 
@@ -168,10 +177,14 @@ def table_of_nests(planner: Planner, seconds: Mapping[str, float]) -> FeatureTab
     return _joined([part]) if part.counts else None
 
 
-def _add_sample(part: _Part, planner: Planner, nest: Nest, seconds: float) -> None:
+def _add_sample(part: _Part, planner: Planner, nest: Nest, seconds: float, decided: float = 1.0) -> None:
     form, state = planner.state_of(nest)
+    if decided < 1:
+        state = form.space.replay(nest.path[: math.ceil(decided * len(nest.path))])
     (rows,) = form.space.featurize(state)
     used = [stage for stage in range(len(rows)) if rows[stage].any()]
+    if not used:
+        return
     part.rows.append(rows[used])
     part.operations.append(np.array([form.dag.stages[stage].op_histogram for stage in used], dtype=np.float32))
     values = np.array([form.space.terms(rows[stage]) for stage in used])
