@@ -97,6 +97,11 @@ class Planner:
             raise self.read
         return self.read
 
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms of the pipeline that were looked at so far, by searches and otherwise."""
+        return tuple(form for form in self._forms.values() if isinstance(form, Form))
+
     def acceptance(self) -> Acceptance:
         """Return a judge of schedules of this pipeline, whose child starts at once; close it."""
         return Acceptance(self.pipeline, buffer_sizes(self.read), target=self.target)

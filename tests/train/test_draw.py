@@ -82,3 +82,14 @@ def test_draws_of_random_programs_differ_from_program_to_program() -> None:
     nests = [one.nest for seed in (1, 2) for one in drawn_of(program_of(seed), 6)]
     assert len(nests) == 12
     assert planner_of(program_of(1)).frame.algorithm_hash != planner_of(program_of(2)).frame.algorithm_hash
+
+
+def test_forms_that_did_not_win_are_drawn_from_too() -> None:
+    planner = Planner(PIPELINES["matmul"](), SEARCH, target=SOME_TARGET, machine=some_machine())
+    found = planner.search()
+    others = [form for form in planner.forms if form is not found.form]
+    assert others
+    drawn = draw_nests(planner, found, _core.CostModel(), DrawPlan(24), 0)
+    forms = [planner.state_of(one.nest)[0] for one in drawn]
+    assert 6 <= sum(form is planner.form() for form in forms) <= 21
+    assert any(form in others for form in forms)

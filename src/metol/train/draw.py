@@ -31,6 +31,10 @@ ORIGINS = {
 _DROPOUT = 0.5
 # Standard deviation of the logarithm of what terms are multiplied by.
 _DISTORTION = 1.5
+# Of the draws, how many leave the pipeline in the form in which it was given.
+_PLAIN_SHARE = 0.6
+# Forms of which the greedy result is among the samples.
+_GREEDY_FORMS = 4
 # Draws in vain, for each that is wanted, after which a program is taken to have no more.
 _PATIENCE = 6
 
@@ -77,7 +81,10 @@ def draw_nests(planner: Planner, found: Found, model: _core.CostModel, plan: Dra
     if found.form is not None and found.result is not None:
         drawing.use(found.form)
         drawing.add("search", found.form, found.result.state)
-    for form in drawing.forms:
+    # Also in forms that did not win: whether a copy or an update in two steps pays is to be learned, too.
+    for form in planner.forms:
+        drawing.use(form)
+    for form in drawing.forms[:_GREEDY_FORMS]:
         drawing.add("greedy", form, drawing.greedy(form, model, 0.0).state)
     origins = [name for name, _ in plan.shares]
     shares = np.array([share for _, share in plan.shares])
@@ -107,7 +114,7 @@ class _Drawing:
 
     def draw(self, origin: str) -> bool:
         """Draw one; False where it is known already, or cannot be written as directives."""
-        form = self.forms[int(self.rng.integers(len(self.forms)))]
+        form = self._drawn_form()
         if origin == "neighbour":
             if not self._states:
                 return False
@@ -117,6 +124,12 @@ class _Drawing:
                 return False
             return self.add(origin, form, around.take([int(self.rng.integers(len(around)))]))
         return self.add(origin, form, self._drawn_state(origin, form))
+
+    def _drawn_form(self) -> Form:
+        plain, *others = self.forms
+        if not others or self.rng.random() < _PLAIN_SHARE:
+            return plain
+        return others[int(self.rng.integers(len(others)))]
 
     def greedy(self, form: Form, model: _core.CostModel, dropout: float) -> SearchResult:
         """Search greedily, with dropout."""
