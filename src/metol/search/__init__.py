@@ -5,7 +5,7 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 
 from metol.search.beam import BeamSearch, rare_dropout
 from metol.search.discrepancy import Discrepancies
-from metol.search.form import Form
+from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
@@ -25,6 +25,7 @@ __all__ = [
     "Sampled",
     "SearchResult",
     "Strategy",
+    "draw_place",
     "rare_dropout",
     "search_forms",
 ]

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from metol import _core
 from metol._core import Rfactor, Staging
 from metol.pipeline import PipelineDag
 
-__all__ = ["Form"]
+__all__ = ["Form", "draw_place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +23,10 @@ class Form:
     """What is computed in two steps."""
     stagings: tuple[Staging, ...] = ()
     """What may be copied."""
+
+
+def draw_place(count: int, first_share: float, rng: np.random.Generator) -> int:
+    """Draw one of `count` forms: the first with this share, and any of the others alike."""
+    if count == 1 or rng.random() < first_share:
+        return 0
+    return int(rng.integers(1, count))

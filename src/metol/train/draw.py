@@ -13,7 +13,7 @@ from metol import _core
 from metol.candidates import Nest
 from metol.lower import Directive, Schedule
 from metol.planner import Found, Planner
-from metol.search import BeamSearch, Budget, Form, RandomSearch, SearchResult, rare_dropout
+from metol.search import BeamSearch, Budget, Form, RandomSearch, SearchResult, draw_place, rare_dropout
 
 __all__ = ["ORIGINS", "DrawPlan", "Drawn", "draw_nests"]
 
@@ -114,7 +114,7 @@ class _Drawing:
 
     def draw(self, origin: str) -> bool:
         """Draw one; False where it is known already, or cannot be written as directives."""
-        form = self._drawn_form()
+        form = self.forms[draw_place(len(self.forms), _PLAIN_SHARE, self.rng)]
         if origin == "neighbour":
             if not self._states:
                 return False
@@ -124,12 +124,6 @@ class _Drawing:
                 return False
             return self.add(origin, form, around.take([int(self.rng.integers(len(around)))]))
         return self.add(origin, form, self._drawn_state(origin, form))
-
-    def _drawn_form(self) -> Form:
-        plain, *others = self.forms
-        if not others or self.rng.random() < _PLAIN_SHARE:
-            return plain
-        return others[int(self.rng.integers(len(others)))]
 
     def greedy(self, form: Form, model: _core.CostModel, dropout: float) -> SearchResult:
         """Search greedily, with dropout."""

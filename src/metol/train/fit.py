@@ -16,7 +16,7 @@ import torch
 from metol.cost import Member, Weights
 from metol.errors import MetolError
 from metol.pipeline import op_classes
-from metol.train.network import Batch, CoefficientNetwork, NetworkShape, deviation_of, seconds_of
+from metol.train.network import Batch, CoefficientNetwork, NetworkShape, deviation_of, seconds_of, sum_by_sample
 from metol.train.split import Split
 from metol.train.table import FeatureTable
 
@@ -109,11 +109,14 @@ def fit(
     training, stopping = table.select(split.training), table.select(split.stopping)
     units = find_units(training, options.mode)
     scaling = find_scaling(training)
+    constants = _constant_gains(make_batch(training, units), options)
     members: list[Member] = []
     histories = []
     for number in range(options.members):
         torch.manual_seed(options.seed + number)
         network = CoefficientNetwork(_shape(table, options), *scaling)
+        with torch.no_grad():
+            network.gains.bias.copy_(constants)
         histories.append(_train(network, training, stopping, units, options, options.seed + number))
         best = min(score for _, score in histories[-1])
         tell(f"network {number + 1} of {options.members}: {len(histories[-1])} epochs, loss {best:.4f}")
@@ -180,7 +183,6 @@ def _train(
     """Train one network, and leave it as it was when it was best on what stops early."""
     batches = [make_batch(training.select([program]), units) for program in range(len(training.programs))]
     judge = make_batch(stopping, units)
-    _learn_constants(network, _concatenated(batches), options)
     optimizer = torch.optim.AdamW(network.parameters(), options.learning_rate, weight_decay=options.weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs, options.learning_rate / 20)
     rng = np.random.default_rng(seed)
@@ -227,22 +229,24 @@ def _concatenated(batches: Sequence[Batch]) -> Batch:
     )
 
 
-def _learn_constants(network: CoefficientNetwork, batch: Batch, options: FitOptions) -> None:
-    """Learn gains that are the same for all rows: few numbers, which even few programs tell."""
+def _constant_gains(batch: Batch, options: FitOptions) -> torch.Tensor:
+    """Learn what gains are made of, [T], the same for all rows: few numbers, which even few programs tell."""
     samples = len(batch.seconds)
-    known, learned = (
-        torch.zeros(samples, terms.shape[1]).index_add(0, batch.sample_of_row, terms)
-        for terms in (batch.analytical, batch.learned)
-    )
     # Rows that have the same gains may be added up before.
-    whole = replace(batch, analytical=known, learned=learned, sample_of_row=torch.arange(samples))
-    bias = network.gains.bias
-    optimizer = torch.optim.Adam([bias], _CONSTANT_RATE)
+    whole = replace(
+        batch,
+        analytical=sum_by_sample(batch.analytical, batch),
+        learned=sum_by_sample(batch.learned, batch),
+        sample_of_row=torch.arange(samples),
+    )
+    constant = torch.zeros(batch.analytical.shape[1], requires_grad=True)
+    optimizer = torch.optim.Adam([constant], _CONSTANT_RATE)
     for _ in range(options.constant_steps):
         optimizer.zero_grad()
-        loss = loss_of(bias.expand(samples, -1), whole, options) + _CONSTANT_DECAY * (bias**2).mean()
+        loss = loss_of(constant.expand(samples, -1), whole, options) + _CONSTANT_DECAY * (constant**2).mean()
         torch.autograd.backward(loss)
         optimizer.step()
+    return constant.detach()
 
 
 def price_of(network: CoefficientNetwork, batch: Batch, options: FitOptions) -> torch.Tensor:

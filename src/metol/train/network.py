@@ -13,7 +13,15 @@ import torch
 
 from metol.cost import Member
 
-__all__ = ["Batch", "CoefficientNetwork", "NetworkShape", "deviation_of", "predict_seconds", "seconds_of"]
+__all__ = [
+    "Batch",
+    "CoefficientNetwork",
+    "NetworkShape",
+    "deviation_of",
+    "predict_seconds",
+    "seconds_of",
+    "sum_by_sample",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +136,7 @@ def seconds_of(z: Any, batch: Batch) -> Any:
     root = torch.sqrt(z * z + 1)
     gain = torch.where(z < 0, 1 / (root - z.clamp(max=0)), root + z)
     rows = (batch.analytical * gain + batch.learned * torch.relu(z)).sum(dim=1)
-    total = torch.zeros(len(batch.seconds), dtype=rows.dtype).index_add(0, batch.sample_of_row, rows)
-    return total + math.ulp(1.0) * 1e-3
+    return sum_by_sample(rows, batch) + math.ulp(1.0) * 1e-3
 
 
 def deviation_of(z: Any, network: CoefficientNetwork, batch: Batch) -> Any:
@@ -138,6 +145,12 @@ def deviation_of(z: Any, network: CoefficientNetwork, batch: Batch) -> Any:
     Each term of each row is weighted by its share of the time of the sample.
     """
     terms = batch.analytical + batch.learned
-    total = torch.zeros(len(batch.seconds), dtype=terms.dtype).index_add(0, batch.sample_of_row, terms.sum(dim=1))
+    total = sum_by_sample(terms.sum(dim=1), batch)
     shares = terms / total[batch.sample_of_row][:, None]
     return (shares * (z - network.gains.bias) ** 2).sum() / len(batch.seconds)
+
+
+def sum_by_sample(rows: Any, batch: Batch) -> Any:
+    """Add up what there is of rows, [rows] or [rows, T], over those of each sample."""
+    zeros = torch.zeros((len(batch.seconds), *rows.shape[1:]), dtype=rows.dtype)
+    return zeros.index_add(0, batch.sample_of_row, rows)

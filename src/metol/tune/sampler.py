@@ -9,7 +9,7 @@ import numpy as np
 
 from metol import _core
 from metol.planner import Planner
-from metol.search import BeamSearch, Budget, Form, rare_dropout
+from metol.search import BeamSearch, Budget, Form, draw_place, rare_dropout
 from metol.tune.proposals import Proposal, propose_state
 
 __all__ = ["Sampler"]
@@ -34,7 +34,7 @@ class Sampler:
         """Return up to `count` proposals whose text is not among those tried, the cheapest first."""
         drawn: dict[tuple[int, int], tuple[float, int, _core.States]] = {}
         for _ in range(_DRAWS * count):
-            place = 0 if len(self._forms) == 1 or self._rng.random() < _FAVOURITE_SHARE else self._other()
+            place = draw_place(len(self._forms), _FAVOURITE_SHARE, self._rng)
             space = self._forms[place].space
             search = BeamSearch(
                 width=1, dropout=rare_dropout(space.decision_count), seed=int(self._rng.integers(1 << 31))
@@ -54,6 +54,3 @@ class Sampler:
             if len(proposals) == count:
                 break
         return list(proposals.values())
-
-    def _other(self) -> int:
-        return int(self._rng.integers(1, len(self._forms)))

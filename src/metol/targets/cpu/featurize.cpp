@@ -140,17 +140,29 @@ bool GroupFeaturizer::writes_densely(const StageContext& context) const {
     return true;
 }
 
+// How often a Stage comes back to each point of its Func.
+double reduction_turns(const Stage& stage, const StageNest& nest) {
+    double turns = 1;
+    for (const Trips& level : nest.levels) {
+        for (size_t i = 0; i < stage.loops.size(); i++) {
+            turns *= stage.loops[i].is_reduction ? level[i] : 1;
+        }
+    }
+    return turns;
+}
+
 // The share of what one task writes that lies in lines which neighbouring tasks write to at the same time: all of a run
 // shorter than a line, and a line of one not much longer, unless all begin and end with a line. The ends of long runs
 // are written to while the neighbour is elsewhere.
 double GroupFeaturizer::contested_share(const StageContext& context) {
-    const Func& func = index_.func(index_.stage(context.id).func);
+    const int id = index_.stage(context.id).func;
+    const Func& func = index_.func(id);
     const Box box = written_box(context.id, task_site(context));
     if (box.is_empty || box.dimensions == 0) {
         return 0;
     }
-    const Box& stored = stored_box(nest_, regions_, index_.stage(context.id).func);
-    const int inner = innermost_dim(index_.stage(context.id).func);
+    const Box& stored = stored_box(nest_, regions_, id);
+    const int inner = innermost_dim(id);
     const double bytes = static_cast<double>(func.bytes_per_point()) / static_cast<double>(func.value_bytes.size());
     const double line = machine_.cache_line_bytes;
     double run = static_cast<double>(box[inner].extent()) * bytes;
@@ -216,13 +228,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const double crossing = width > 1 ? 1 + straddling_share(1, period, machine_.vector_bytes) : 1;
     out[k_vector_stores] =
         static_cast<float>(is_stored ? crossing * registers * context.iterations_of_tile * vectors / visits : 0);
-    double turns = 1;
-    for (const Trips& level : context.nest.levels) {
-        for (size_t i = 0; i < stage.loops.size(); i++) {
-            turns *= stage.loops[i].is_reduction ? level[i] : 1;
-        }
-    }
-    if (context.nest.is_parallel && turns > visits) {
+    if (context.nest.is_parallel && reduction_turns(stage, context.nest) > visits) {
         const double stores = is_scatter ? vectors * width : registers * vectors;
         out[k_contested_stores] =
             static_cast<float>(contested_share(context) * context.iterations_of_tile * stores / visits);

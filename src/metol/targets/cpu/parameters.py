@@ -147,6 +147,7 @@ def _scalar_point_seconds(machine: CpuMachine, dag: PipelineDag, stage: _core.St
     for op, count in zip(op_classes(), stage.op_histogram, strict=True):
         if op.name in by_class:
             seconds += count * max(machine.operations.scalar_op_seconds, by_class[op.name] / slow.get(op.name, 1.0))
-    # A scattered read-modify-write waits for the store before it; six cycles on current cores.
+    # A scattered read-modify-write waits for the store before it only where that went to the same place: of the six
+    # cycles that this takes one shows.
     scatters = 1 / machine.clock_hz if stage.has_data_dependent_write else 0.0
     return (seconds + scatters) * (_BOUNDARY_SHARE if dag.funcs[stage.func].is_boundary_condition else 1.0)
