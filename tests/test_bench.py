@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from command_line import PIPELINES
 
+from metol import SearchOptions, autoschedule
 from metol.bench import BenchReport, parse_sources, run_bench
 from metol.errors import MetolError, UnknownAppError
 from metol.measure import PipelineSource, RunOptions, Scheduler, Status, TimingPlan
@@ -30,6 +31,27 @@ def test_bench_measures_each_source_and_saves_after_each(file: Path, tmp_path: P
     assert "has no function `nothing`" in report.rows[2].detail
     report.save(tmp_path / "out" / "rows.json")
     assert BenchReport.load(tmp_path / "out" / "rows.json") == report
+
+
+def test_a_folder_of_schedules_has_one_for_each_source_or_fails(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file.write_text(PIPELINES + PIPELINES.replace("ramp", "slope"))
+    sources = [PipelineSource.parse(f"{file}:{name}") for name in ("ramp", "slope")]
+    (tmp_path / "best").mkdir()
+    autoschedule(sources[0].build(), options=SearchOptions(strategy="greedy")).save(
+        tmp_path / "best" / f"{sources[0].label}.json"
+    )
+    schedulers = [Scheduler.parse("schedule:best"), Scheduler("reference")]
+    rows = run_bench(sources, schedulers, options=OPTIONS, command="x").rows
+    assert [(row.scheduler, row.status) for row in rows] == [
+        ("schedule:best", Status.OK),
+        ("reference", Status.OK),
+        ("schedule:best", Status.SCHEDULE_FAILED),
+        ("reference", Status.OK),
+    ]
+    assert rows[2].detail == f"There is no schedule of {sources[1].label} in `best`."
 
 
 def test_result_file_names_machine_versions_and_commit(file: Path, tmp_path: Path) -> None:

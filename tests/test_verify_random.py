@@ -20,12 +20,12 @@ def failures(run: RandomRun, *, jobs: int = 2) -> list[str]:
 
 @pytest.mark.slow
 def test_searched_schedules_of_small_random_programs_are_right() -> None:
-    assert failures(RandomRun(8, most_funcs=6)) == []
+    assert failures(RandomRun(6, most_funcs=6)) == []
 
 
 @pytest.mark.slow
 def test_searched_schedules_of_random_programs_are_right() -> None:
-    assert failures(RandomRun(32, seed=8, most_funcs=12)) == []
+    assert failures(RandomRun(16, seed=8, most_funcs=12)) == []
 
 
 @pytest.mark.slow

@@ -174,6 +174,15 @@ void bind_dag(py::module_& m) {
         .def_readonly("count", &Access::count)
         .def_readonly("offset_span", &Access::offset_span)
         .def_readonly("distinct_offsets", &Access::distinct_offsets)
+        .def_property_readonly("offsets",
+                               [](const Access& access) {
+                                   std::vector<std::vector<int32_t>> offsets;
+                                   for (const Offset& offset : access.offsets) {
+                                       const auto end = offset.begin() + static_cast<ptrdiff_t>(access.jacobian.size());
+                                       offsets.emplace_back(offset.begin(), end);
+                                   }
+                                   return offsets;
+                               })
         .def_readonly("bounds", &Access::bounds);
     py::class_<Edge>(m, "Edge")
         .def_readonly("producer", &Edge::producer)

@@ -57,6 +57,8 @@ class Access:
     @property
     def distinct_offsets(self) -> list[int]: ...
     @property
+    def offsets(self) -> list[list[int]]: ...
+    @property
     def bounds(self) -> list[BoundPair]: ...
 
 class Edge:
@@ -334,6 +336,7 @@ class CpuParameters(MachineParameters):
     l3_bytes: int
     seconds_per_byte_into_l1: float
     seconds_per_byte_into_l2: float
+    seconds_per_byte_out_of_l2: float
     seconds_per_byte_into_l3: float
     seconds_per_byte_into_l3_all_cores: float
     seconds_per_vector_load: float
@@ -351,6 +354,7 @@ class CpuParameters(MachineParameters):
     seconds_per_byte_to_memory: float
     seconds_per_byte_to_memory_all_cores: float
     seconds_per_segment: float
+    seconds_per_written_segment: float
     seconds_per_contested_store: float
     tiled_slowdown: float
     tiled_slowdown_all_cores: float

@@ -5,7 +5,7 @@ keeps what it has measured.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -109,11 +109,32 @@ def run_bench(
     runner = LocalRunner(options, progress)
     report = BenchReport(command, options.threads, options.timeout_seconds, Provenance.collect())
     for source in sources:
-        try:
-            rows = runner.run(source, schedulers)
-        except MetolError as error:
-            failed = Measurement(source.label, "", Status.SCHEDULE_FAILED, detail=str(error))
-            rows = tuple(replace(failed, scheduler=str(scheduler)) for scheduler in schedulers)
-        report = replace(report, rows=(*report.rows, *rows))
+        report = replace(report, rows=(*report.rows, *_measure(runner, source, schedulers)))
         save(report)
     return report
+
+
+def _measure(runner: LocalRunner, source: PipelineSource, schedulers: Sequence[Scheduler]) -> Iterator[Measurement]:
+    """Measure one source; a scheduler that has nothing for it is a row, too."""
+    own: dict[int, Scheduler] = {}
+    failures: dict[int, str] = {}
+    for i, scheduler in enumerate(schedulers):
+        try:
+            own[i] = scheduler.of_pipeline(source.label)
+        except MetolError as error:
+            failures[i] = str(error)
+    try:
+        rows = dict(zip(own, runner.run(source, tuple(own.values())), strict=True))
+    except MetolError as error:
+        rows, failures = {}, dict.fromkeys(range(len(schedulers)), str(error))
+    for i, scheduler in enumerate(schedulers):
+        failed = Measurement(source.label, "", Status.SCHEDULE_FAILED, detail=failures.get(i, ""))
+        yield replace(rows.get(i, failed), scheduler=_column(scheduler))
+
+
+def _column(scheduler: Scheduler) -> str:
+    """Return what tables call a scheduler: a file below the working directory by the path from there."""
+    text, here = str(scheduler), Path.cwd()
+    if scheduler.file and Path(scheduler.file).is_relative_to(here):
+        return text.replace(scheduler.file, str(Path(scheduler.file).relative_to(here)))
+    return text

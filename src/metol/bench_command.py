@@ -32,7 +32,11 @@ def bench(
         list[str] | None, typer.Argument(help=f"Names of apps, {SOURCE_HELP}; by default the suite.")
     ] = None,
     schedulers: Annotated[
-        str, typer.Option(help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json")
+        str,
+        typer.Option(
+            help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json or schedule:FOLDER, "
+            "which has a file APP.json of each"
+        ),
     ] = "metol,adams2019,mullapudi2016",
     search_speed: Annotated[
         bool, typer.Option("--search-speed", help="Measure the searches alone: candidates a second, time, memory.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from metol import _core
 from metol.errors import SearchError
 from metol.lower import LoweringOptions
-from metol.search import BeamSearch, Discrepancies, Frozen, RandomSearch, Refined, Sampled, Strategy
+from metol.search import BeamSearch, Discrepancies, Frozen, RandomSearch, Refined, Restarts, Sampled, Strategy
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
@@ -43,6 +43,8 @@ class SearchOptions:
     """Whether coordinate descent follows the search; a beam then starts it from what narrower ones find, too."""
     discrepancies: bool = True
     """Whether what descent ends with has one decision after the other changed, and all that follow it made anew."""
+    restarts: bool = True
+    """Whether narrow beams that pass over candidates at random follow, each with coordinate descent."""
     sampling: bool = False
     """Whether the wide beam looks at a sample of the candidates alike: a tenth less time on the largest pipelines, at
     a few per cent of predicted cost."""
@@ -126,4 +128,11 @@ class SearchOptions:
             starts.append(Frozen(narrow))
         starts.append(Sampled(beam, seed=self.seed) if self.sampling else beam)
         refined = Refined(tuple(starts))
-        return Refined((Discrepancies(refined, share=_DISCREPANCIES_SHARE),)) if self.discrepancies else refined
+        after = self._deviating if self.discrepancies else None
+        found = after(refined) if after else refined
+        return Restarts(found, after, seed=self.seed) if self.restarts else found
+
+    @staticmethod
+    def _deviating(strategy: Strategy) -> Strategy:
+        """Return a strategy after which one decision after the other is changed, and then descended from."""
+        return Refined((Discrepancies(strategy, share=_DISCREPANCIES_SHARE),))

@@ -71,6 +71,15 @@ def test_taps_of_a_stencil_are_one_access() -> None:
     assert len(edge.accesses) == 1
     access = edge.accesses[0]
     assert (access.count, access.offset_span, access.distinct_offsets) == (15, [4, 2], [5, 3])
+    assert access.offsets == [[i, j] for i in range(5) for j in range(3)]
+
+
+@pytest.mark.parametrize("second", [X % 4, (X + 1) // 2])
+def test_offsets_that_are_no_known_whole_numbers_are_not_told(second: hl.Expr) -> None:
+    source = hl.Func("source")
+    source[X, Y] = X + Y
+    edge = output_stage(single(source[X, Y] + source[second, Y])).edges[0]
+    assert [access.offsets for access in edge.accesses if access.offsets] in ([[[0, 0]]], [])
 
 
 def test_reads_with_different_jacobians_are_apart() -> None:
@@ -98,9 +107,9 @@ def test_a_load_at_a_loaded_coordinate_is_unknown_only_in_the_loops_of_that() ->
     assert access.jacobian[1].is_known == [True, True]
 
 
-def test_there_are_forty_classes_with_meanings() -> None:
+def test_classes_differ_and_have_meanings() -> None:
     classes = op_classes()
-    assert len(classes) == len({row.name for row in classes}) == 40
+    assert len(classes) == len({row.name for row in classes}) == 41
     assert all(row.meaning for row in classes)
 
 
@@ -118,7 +127,7 @@ def test_histogram_of_a_matrix_product() -> None:
     update = output_stage(matmul(), 1)
     assert operations(update) == {
         "AddFloat": 1,
-        "MulFloat": 1,
+        "MulAddFloat": 1,
         "LoadBroadcast": 1,
         "LoadTranspose": 1,
         "LoadSelf": 1,
@@ -135,13 +144,49 @@ def test_shared_subexpressions_do_not_explode() -> None:
     value = hl.f32(X)
     for _ in range(80):
         value = value * value + value
-    assert operations(output_stage(single(value)))["MulFloat"] == 80
+    assert operations(output_stage(single(value)))["MulAddFloat"] == 80
+
+
+FLOAT_X, FLOAT_Y = hl.f32(X), hl.f32(Y)
+
+
+@pytest.mark.parametrize(
+    ("value", "alone", "fused"),
+    [
+        (FLOAT_X * FLOAT_Y, 1, 0),
+        (FLOAT_X * FLOAT_Y + 1.5, 0, 1),
+        (1.5 - FLOAT_X * FLOAT_Y, 0, 1),
+        # An addition takes one product.
+        (FLOAT_X * FLOAT_X + FLOAT_Y * FLOAT_Y, 1, 1),
+        # A product that is used twice is computed by itself.
+        ((FLOAT_X * FLOAT_Y + 1.5) * hl.sqrt(FLOAT_X * FLOAT_Y), 2, 0),
+        ((FLOAT_X + FLOAT_Y) * 1.5, 1, 0),
+        (FLOAT_X / 12.0 + FLOAT_Y, 0, 1),
+        (X * Y + 1, 0, 0),
+    ],
+)
+def test_additions_take_products_along(value: hl.Expr, alone: int, fused: int) -> None:
+    found = operations(output_stage(single(value)))
+    assert (found.get("MulFloat", 0), found.get("MulAddFloat", 0)) == (alone, fused)
 
 
 @pytest.mark.parametrize(
     ("value", "name"),
     [
-        (hl.f32(X) / 3.0, "DivFloat"),
+        (hl.exp(FLOAT_X), "Transcendental"),
+        (hl.sin(FLOAT_X), "ExternCall"),
+        (hl.tanh(FLOAT_X), "ExternCall"),
+    ],
+)
+def test_classes_go_by_the_code_that_halide_makes(value: hl.Expr, name: str) -> None:
+    assert operations(output_stage(single(value)))[name] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (hl.f32(X) / hl.f32(Y), "DivFloat"),
+        (hl.f32(X) / 3.0, "MulFloat"),
         (X // 3, "DivConst"),
         (hl.u16(X) // hl.u16(3), "FixedPoint"),
         (X // 4, "Shift"),

@@ -10,7 +10,17 @@ from metol import _core
 from metol.errors import SearchError
 from metol.options import SearchOptions
 from metol.pipeline import extract
-from metol.search import BeamSearch, Budget, Discrepancies, Frozen, RandomSearch, Sampled, SearchResult, Strategy
+from metol.search import (
+    BeamSearch,
+    Budget,
+    Discrepancies,
+    Frozen,
+    RandomSearch,
+    Restarts,
+    Sampled,
+    SearchResult,
+    Strategy,
+)
 
 STRATEGIES: dict[str, Strategy] = {
     "beam": BeamSearch(width=8, passes=3),
@@ -22,6 +32,8 @@ STRATEGIES: dict[str, Strategy] = {
     "refined greedy": SearchOptions(strategy="greedy").make(),
     "sampled beam": Sampled(BeamSearch(width=8, passes=3), depth=2, seed=3),
     "discrepancies of greedy": Discrepancies(BeamSearch(width=1)),
+    "restarts after greedy": Restarts(BeamSearch(width=1), patience=2, most=3, width=2),
+    "restarts and discrepancies": Restarts(BeamSearch(width=1), Discrepancies, patience=2, most=3, width=2),
     "frozen beam": Frozen(BeamSearch(width=8, passes=3)),
 }
 SAMPLE = ("pyramid", "convolution", "two_outputs", "no_dimension")
@@ -179,3 +191,50 @@ def test_discrepancies_leave_the_rest_of_the_budget() -> None:
 def test_discrepancies_of_nothing_are_refused(width: int, share: float) -> None:
     with pytest.raises(SearchError, match="at least one bucket"):
         Discrepancies(GREEDY, width=width, share=share)
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_restarts_are_never_worse_than_what_they_follow(name: str) -> None:
+    space = space_of(name)
+    start = GREEDY.search(space, MODEL, Budget.start())
+    found = Restarts(GREEDY, patience=3, most=4).search(space, MODEL, Budget.start())
+    assert found.cost_seconds <= start.cost_seconds
+    assert found.candidates > start.candidates
+
+
+def test_restarts_find_what_greed_alone_misses() -> None:
+    space = space_of("pyramid")
+    start = GREEDY.search(space, MODEL, Budget.start())
+    found = Restarts(GREEDY, patience=8, most=8).search(space, MODEL, Budget.start())
+    assert found.cost_seconds < start.cost_seconds
+    assert path_of(space, SearchResult(found.alternatives[0], 0.0, 0, True)) != path_of(space, found)
+
+
+def test_restarts_end_where_nothing_better_is_found() -> None:
+    space = space_of("no_dimension")
+    for patience in (1, 2):
+        ended = Restarts(GREEDY, patience=patience, most=50).search(space, MODEL, Budget.start())
+        few = Restarts(GREEDY, patience=patience, most=patience).search(space, MODEL, Budget.start())
+        assert ended.cost_seconds == GREEDY.search(space, MODEL, Budget.start()).cost_seconds
+        assert ended.candidates == few.candidates
+
+
+def test_what_restarts_find_is_gone_on_from() -> None:
+    space = space_of("pyramid")
+    seen: list[Strategy] = []
+
+    def after(strategy: Strategy) -> Strategy:
+        seen.append(strategy)
+        return Discrepancies(strategy)
+
+    plain = Restarts(GREEDY, patience=8, most=8).search(space, MODEL, Budget.start())
+    found = Restarts(GREEDY, after, patience=8, most=8).search(space, MODEL, Budget.start())
+    assert len(seen) == 1
+    assert seen[0].search(space, MODEL, Budget.start()).cost_seconds == plain.cost_seconds
+    assert found.cost_seconds <= plain.cost_seconds
+
+
+@pytest.mark.parametrize("bad", [{"patience": 0}, {"most": 0}, {"share": 0.0}, {"share": 1.5}])
+def test_restarts_without_any_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(SearchError, match="Restarts want"):
+        Restarts(GREEDY, **bad)

@@ -22,7 +22,7 @@ from metol.train.network import CoefficientNetwork, deviation_of, predict_second
 
 SEEDS = tuple(range(12))
 SPLIT = Split(tuple(range(8)), (8, 9), (10, 11))
-BRIEF = FitOptions(members=1, epochs=30, patience=30, learning_rate=0.01)
+BRIEF = FitOptions(deviation_price=2.0, members=1, epochs=30, patience=30, learning_rate=0.01)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -123,12 +123,19 @@ def test_a_program_that_was_not_measured_is_passed_over_in_silence(programs: lis
     assert told == []
 
 
-def test_decisions_of_another_version_are_told(programs: list[ProgramSamples]) -> None:
+@pytest.mark.parametrize(("damaged", "left"), [(1, 5), (2, 4), (3, 0)])
+def test_decisions_of_another_version_are_left_out_and_told(
+    damaged: int, left: int, programs: list[ProgramSamples]
+) -> None:
     told: list[str] = []
-    old = replace(programs[0].samples[0], nest='{"version": 0}')
-    spoiled = replace(programs[0], samples=(old, *programs[0].samples[1:]))
-    assert make_table([spoiled, programs[1]], tell=told.append).programs == NAMES[1:2]
-    assert "is no loop nest" in told[0]
+    samples = programs[0].samples
+    old = [replace(sample, nest='{"version": 0}') for sample in samples[:damaged]]
+    table = make_table([replace(programs[0], samples=(*old, *samples[damaged:])), programs[1]], tell=told.append)
+    assert table.programs == (NAMES[:2] if left else NAMES[1:2])
+    assert len(table.seconds) == left + len(programs[1].samples)
+    (line,) = told
+    assert line.startswith(f"{NAMES[0]}: {damaged} of its 6 samples are left out: " if left else f"{NAMES[0]}: ")
+    assert "is no loop nest" in line
 
 
 def test_where_nothing_is_left_is_an_error() -> None:

@@ -121,7 +121,7 @@ def test_kill_loses_no_record_and_tuning_goes_on(folder: Path) -> None:
     file = folder / "tuning.db"
     words = [*("tune", SOURCE, *QUICK), "--budget", "100 trials", "--records", "tuning.db"]
     seen: list[str] = []
-    for _ in range(3):
+    for _ in range(2):
         command = [sys.executable, "-m", "metol.cli", *words]
         process = subprocess.Popen(
             command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True

@@ -56,12 +56,12 @@ def test_planted_failures_are_recorded_and_the_best_is_right(
     folder = tmp_path / "planted"
     folder.mkdir()
     monkeypatch.setenv("METOL_PLANTED", str(folder))
-    settings = replace(NO_PEERS, timeout_seconds=30, memory_bytes=8 * 2**30)
+    settings = replace(NO_PEERS, timeout_seconds=15, memory_bytes=8 * 2**30)
     result = tune(source, 12, tmp_path / "tuning.db", settings=settings)
     expected = {
         COMPILER_ERROR: (Status.COMPILE_FAILED, "planted: no such instruction"),
         CRASH: (Status.RUN_FAILED, "SIGSEGV"),
-        HANG: (Status.TIMEOUT, "over 30 s"),
+        HANG: (Status.TIMEOUT, "over 15 s"),
         GREED: (Status.OUT_OF_MEMORY, "20.0 GiB"),
         WRONG_RESULT: (Status.WRONG_RESULT, "differ"),
     }

@@ -1,8 +1,8 @@
 """Schedulers as values: Metol itself, Halide's own autoschedulers, a saved schedule, or everything at root.
 
-In: text such as ``metol``, ``adams2019-greedy``, ``metol:beam_width=8/seed=1`` or ``schedule:FILE.json``, and an
-unscheduled pipeline. Out: the pipeline, scheduled in place. Runs in a child process: Halide's own autoschedulers
-abort the process on an error, and can take minutes.
+In: text such as ``metol``, ``adams2019-greedy``, ``metol:beam_width=8/seed=1``, ``schedule:FILE.json`` or
+``schedule:FOLDER``, and an unscheduled pipeline. Out: the pipeline, scheduled in place. Runs in a child process:
+Halide's own autoschedulers abort the process on an error, and can take minutes.
 """
 
 import importlib
@@ -50,19 +50,19 @@ class Scheduler:
     options: tuple[tuple[str, Option], ...] = ()
     """For metol the fields of `metol.SearchOptions`; for a peer its own parameters."""
     file: str = ""
-    """The saved schedule, for ``schedule`` alone."""
+    """The saved schedule, for ``schedule`` alone, or a folder that has one for each pipeline."""
 
     @staticmethod
     def parse(text: str) -> "Scheduler":
-        """Read ``NAME``, ``NAME:option=value/option=value`` or ``schedule:FILE.json``.
+        """Read ``NAME``, ``NAME:option=value/option=value``, ``schedule:FILE.json`` or ``schedule:FOLDER``.
 
         Raises:
             MetolError: no such scheduler, a malformed option, or no such file.
         """
         name, _, rest = text.partition(":")
         if name == "schedule":
-            if not Path(rest).is_file():
-                raise MetolError(f"There is no schedule file `{rest}`; write schedule:FILE.json.")
+            if not (rest and Path(rest).exists()):
+                raise MetolError(f"There is no schedule file `{rest}`; write schedule:FILE.json, or schedule:FOLDER.")
             return Scheduler.of_file(Path(rest).resolve())
         if name not in _NAMES:
             raise MetolError(f"There is no scheduler `{name}`; there are {', '.join(_NAMES)} and schedule:FILE.json.")
@@ -72,6 +72,23 @@ class Scheduler:
     def of_file(file: Path) -> "Scheduler":
         """Return the one that applies a saved schedule."""
         return Scheduler("schedule", file=str(file))
+
+    def of_pipeline(self, label: str) -> "Scheduler":
+        """Return the one that a pipeline gets: of a folder of schedules its own, otherwise this one.
+
+        Args:
+            label: What tables call the pipeline, and its file before the ``.json``.
+
+        Raises:
+            MetolError: the folder has none for it.
+        """
+        folder = Path(self.file)
+        if self.name != "schedule" or not folder.is_dir():
+            return self
+        file = folder / f"{label}.json"
+        if not file.is_file():
+            raise MetolError(f"There is no schedule of {label} in `{folder.name}`.")
+        return Scheduler.of_file(file)
 
     @property
     def has_fixed_sizes(self) -> bool:

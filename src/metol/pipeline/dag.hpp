@@ -5,6 +5,7 @@
 // Source: Adams et al. 2019, §4.1 (algorithm-specific features, Jacobians, bounds from Halide's own inference).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -90,12 +91,20 @@ struct JacobianRow {
     std::vector<uint8_t> has_phase;    // [loops of the consuming Stage] a phase comes back in turn along it
 };
 
+// Constant offsets of one load along the dimensions of the producer; those that it does not have stay 0.
+inline constexpr size_t kOffsetDims = 4;
+using Offset = std::array<int32_t, kOffsetDims>;
+// More are not told apart.
+inline constexpr size_t kMaxOffsets = 128;
+
 // All distinct loads of one producer by one Stage that share a Jacobian (the 25 taps of a 5x5 stencil are one Access).
 struct Access {
     std::vector<JacobianRow> jacobian;      // [dimensions of the producer]
     int32_t count = 1;                      // distinct loads (different constant offsets)
     std::vector<int32_t> offset_span;       // [dimensions of the producer] largest minus smallest constant offset
     std::vector<int32_t> distinct_offsets;  // [dimensions of the producer] number of different constant offsets
+    // [count] all offsets, in order; empty where they are not all known whole numbers, or too many.
+    std::vector<Offset> offsets;
     // [dimensions of the producer] what these loads alone need, where others of the same Edge move in another way, as
     // in f(x, y) + f(y, x); empty where the bounds of the Edge say it. Evaluated like those, and no further.
     std::vector<BoundPair> bounds;
@@ -120,12 +129,12 @@ struct LoopDim {
         false;  // an RVar whose extent is a literal: no estimate was put in, so full unrolling is legal
 };
 
-// The 40 classes of operations of Adams et al. 2019, §4.1, are declared in pipeline/op_classes.def.
+// The classes of operations (40 in Adams et al. 2019, §4.1) are declared in pipeline/op_classes.def.
 struct Stage {
     int32_t func = -1;
     int32_t index = 0;                // 0 = pure definition, i = update i-1
     std::vector<LoopDim> loops;       // innermost first, as Halide orders them by default (RVars innermost, then pure)
-    std::vector<float> op_histogram;  // [40] operations a point, by class
+    std::vector<float> op_histogram;  // [41] operations a point, by class
     std::vector<Edge> edges;          // in order of producer id
     std::vector<Access> self_accesses;  // loads of its own Func by an update
     std::vector<Access> stores;         // the coordinates written (identity for a pure definition)
@@ -190,6 +199,6 @@ struct PipelineDag {
     int32_t real_func_count = 0;  // Funcs that `Pipeline::get_func` knows; ids from here on are images read directly
 };
 
-inline constexpr int kOpClassCount = 40;
+inline constexpr int kOpClassCount = 41;
 
 }  // namespace metol

@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class OpClass:
-    """One of the 40 classes of operations that `Stage.op_histogram` counts."""
+    """One of the classes of operations that `Stage.op_histogram` counts."""
 
     name: str
     """As in `op_classes.def`: `AddFloat`, `LoadStencil`."""

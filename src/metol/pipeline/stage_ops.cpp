@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -47,12 +48,12 @@ OpClass classify_call(const ExprNode& node) {
     if (is_one_of(name, std::array{"is_nan"sv, "is_inf"sv, "is_finite"sv})) {
         return OpClass::CompareFloat;
     }
-    if (is_one_of(name,
-                  std::array{"exp"sv, "log"sv, "pow"sv, "sin"sv, "cos"sv, "tan"sv, "asin"sv, "acos"sv, "atan"sv,
-                             "atan2"sv, "sinh"sv, "cosh"sv, "tanh"sv, "asinh"sv, "acosh"sv, "atanh"sv, "erf"sv})) {
+    if (is_one_of(name, std::array{"exp"sv, "log"sv, "pow"sv})) {
         return OpClass::Transcendental;
     }
-    if (node.kind == ExprKind::Extern || name == "random") {
+    if (is_one_of(name, std::array{"sin"sv, "cos"sv, "tan"sv, "asin"sv, "acos"sv, "atan"sv, "atan2"sv, "sinh"sv,
+                                   "cosh"sv, "tanh"sv, "asinh"sv, "acosh"sv, "atanh"sv, "erf"sv, "random"sv}) ||
+        node.kind == ExprKind::Extern) {
         return OpClass::ExternCall;
     }
     if (name == "mux") {
@@ -83,7 +84,9 @@ OpClass classify_cast(const ExprNode& node, const ExprNode& from) {
 OpClass classify_division(const ExprNode& node, const ExprNode& divisor) {
     const bool is_division = node.kind == ExprKind::Div;
     if (node.is_float) {
-        return is_division ? OpClass::DivFloat : OpClass::Mod;
+        // Halide multiplies by the inverse of a literal.
+        const bool is_product = is_division && divisor.kind == ExprKind::Literal;
+        return is_product ? OpClass::MulFloat : is_division ? OpClass::DivFloat : OpClass::Mod;
     }
     if (divisor.kind != ExprKind::Literal) {
         return is_division ? OpClass::DivInt : OpClass::Mod;
@@ -136,12 +139,57 @@ OpClass classify(const ExprGraph& graph, const ExprNode& node) {
     }
 }
 
+bool is_float_product(const ExprGraph& graph, int32_t id) {
+    const ExprNode& node = graph.node(graph.untagged(id));
+    return (node.kind == ExprKind::Mul || node.kind == ExprKind::Div) && classify(graph, node) == OpClass::MulFloat;
+}
+
+// Does an instruction that adds such a value multiply, too? It takes one product, which nothing else may use.
+bool is_fused(const ExprGraph& graph, const ExprNode& node, std::span<const int32_t> uses) {
+    return node.is_float && (node.kind == ExprKind::Add || node.kind == ExprKind::Sub) &&
+           std::ranges::any_of(node.args, [&](int32_t arg) {
+               return is_float_product(graph, arg) && uses[static_cast<size_t>(graph.untagged(arg))] == 1;
+           });
+}
+
+// How many values use each node; nodes that only make up addresses count as well.
+std::vector<int32_t> count_uses(const ExprGraph& graph) {
+    std::vector<int32_t> uses(static_cast<size_t>(graph.size()));
+    for (int32_t id = 0; id < graph.size(); id++) {
+        if (graph.node(id).kind != ExprKind::Likely) {
+            for (int32_t arg : graph.node(id).args) {
+                uses[static_cast<size_t>(graph.untagged(arg))]++;
+            }
+        }
+    }
+    return uses;
+}
+
 // One group of loads with the same Jacobian, while it is being collected.
 struct AccessGroup {
     std::vector<JacobianRow> jacobian;
     int32_t count = 0;
     std::vector<std::set<std::pair<double, int32_t>>> offsets;  // [dimensions] known ones, or one a load where unknown
+    std::set<Offset> positions;                                 // those of loads all of whose offsets are whole numbers
 };
+
+// The offsets of one load; none where one of them is not a known whole number, or something beside them moves.
+std::optional<Offset> whole_offsets(const ExprGraph& graph, std::span<const int32_t> coordinates) {
+    if (coordinates.size() > kOffsetDims) {
+        return std::nullopt;
+    }
+    Offset offsets{};
+    for (size_t d = 0; d < coordinates.size(); d++) {
+        const LinearForm& form = graph.linear(coordinates[d]);
+        const auto is_set = [](uint8_t flag) { return flag != 0; };
+        if (!form.has_offset || form.offset.denominator != 1 || std::ranges::any_of(form.has_phase, is_set) ||
+            !std::ranges::all_of(form.is_known, is_set)) {
+            return std::nullopt;
+        }
+        offsets[d] = static_cast<int32_t>(form.offset.numerator);
+    }
+    return offsets;
+}
 
 JacobianRow to_row(const LinearForm& form) {
     JacobianRow row;
@@ -174,10 +222,13 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const AccessGroup& g) { return is_same_jacobian(g.jacobian, jacobian); });
     if (group == groups.end()) {
-        group = groups.insert(groups.end(), AccessGroup{jacobian, 0, {}});
+        group = groups.insert(groups.end(), AccessGroup{jacobian, 0, {}, {}});
         group->offsets.resize(coordinates.size());
     }
     group->count++;
+    if (const std::optional<Offset> offsets = whole_offsets(graph, coordinates)) {
+        group->positions.insert(*offsets);
+    }
     for (size_t d = 0; d < coordinates.size(); d++) {
         const LinearForm& form = graph.linear(coordinates[d]);
         const double offset = static_cast<double>(form.offset.numerator) / static_cast<double>(form.offset.denominator);
@@ -195,6 +246,9 @@ std::vector<Access> finish(const std::vector<AccessGroup>& groups) {
             const double span = offsets.rbegin()->first - offsets.begin()->first;
             access.offset_span.push_back(static_cast<int32_t>(std::ceil(span)));
             access.distinct_offsets.push_back(static_cast<int32_t>(offsets.size()));
+        }
+        if (group.positions.size() == static_cast<size_t>(group.count) && group.positions.size() <= kMaxOffsets) {
+            access.offsets.assign(group.positions.begin(), group.positions.end());
         }
         accesses.push_back(std::move(access));
     }
@@ -311,6 +365,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     const auto count = [&](OpClass op, float n = 1) { stage.op_histogram[static_cast<size_t>(op)] += n; };
     std::vector<int8_t> loads(static_cast<size_t>(graph.size()), -1);
     std::map<int32_t, std::vector<AccessGroup>> groups;
+    const std::vector<int32_t> uses = count_uses(graph);
     int32_t narrowest = 8, widest = 1;
     for (int32_t id = 0; id < graph.size(); id++) {
         const ExprNode& node = graph.node(id);
@@ -326,6 +381,10 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
         note_width(node, narrowest, widest);
         if (node.kind != ExprKind::Load) {
             count(classify(graph, node));
+            if (is_fused(graph, node, uses)) {
+                count(OpClass::MulFloat, -1);
+                count(OpClass::MulAddFloat);
+            }
             continue;
         }
         collect(graph, node.args, groups[node.producer]);

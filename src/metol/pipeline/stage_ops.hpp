@@ -1,7 +1,7 @@
 // Reads the schedule-invariant features of a Stage off its expression graph.
 //
 // Enters: the graph and its roots. Leaves: op histogram, Accesses, widths and flags of the Stage. No Halide here.
-// Source: Adams et al. 2019, §4.1 (histogram of 40 classes, Jacobians, classes of memory access).
+// Source: Adams et al. 2019, §4.1 (histogram of classes, Jacobians, classes of memory access).
 #pragma once
 
 #include <cstdint>

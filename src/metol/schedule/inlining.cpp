@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "schedule/reads.hpp"
+
 namespace metol {
 
 namespace {
 
-// How often a value of `func` is evaluated, computed or inlined; stops counting past `limit`.
-int64_t evaluations(const PipelineIndex& index, Regions& regions, const LoopNest& nest, int func, int64_t limit) {
+// How often values of `func` are asked for, computed or inlined, whether or not they are the same; stops counting past
+// `limit`.
+int64_t calls(const PipelineIndex& index, Regions& regions, const LoopNest& nest, int func, int64_t limit) {
     const FuncSchedule& schedule = nest[func];
     if (schedule.is_computed()) {
         return regions.production(func).points() * regions.iterations(schedule.compute);
@@ -19,12 +22,31 @@ int64_t evaluations(const PipelineIndex& index, Regions& regions, const LoopNest
         for (const Access& access : stage.edges[static_cast<size_t>(consumer.edge)].accesses) {
             uses += access.count;
         }
-        int64_t runs = evaluations(index, regions, nest, stage.func, limit);
+        int64_t runs = calls(index, regions, nest, stage.func, limit);
         if (stage.index > 0 && nest[stage.func].is_computed()) {
             runs = regions.loops(consumer.stage, nest[stage.func].compute).points() *
                    regions.iterations(nest[stage.func].compute);
         }
         total += uses * runs;
+        if (total > limit) {
+            break;
+        }
+    }
+    return total;
+}
+
+// How often values of an inlined `func` are evaluated; stops counting past `limit`.
+double evaluations(const PipelineIndex& index, Regions& regions, const LoopNest& nest, int func, double limit) {
+    double total = 0;
+    for (int reader : readers_of(index, nest, func)) {
+        const Stage& stage = index.stage(reader);
+        const FuncSchedule& schedule = nest[stage.func];
+        const auto turns = static_cast<double>(regions.iterations(schedule.compute));
+        const auto points = static_cast<double>(
+            (stage.index > 0 ? regions.loops(reader, schedule.compute) : regions.production(stage.func)).points());
+        const StageReads reads = effective_reads(index, nest, reader);
+        const auto use = std::ranges::find(reads.inlined, func, &InlinedUse::func);
+        total += use == reads.inlined.end() ? 0 : use->calls_per_point * points * turns;
         if (total > limit) {
             break;
         }
@@ -45,7 +67,11 @@ Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, 
     Regions regions(index, nest);
     const int64_t needed = std::max<int64_t>(1, index.minimum_points[static_cast<size_t>(index.func(func).stages[0])]);
     const int64_t limit = max_recompute * needed;
-    return evaluations(index, regions, nest, func, limit) > limit ? Pruned::RecomputesTooMuch : Pruned::None;
+    // Telling equal positions apart takes time, and is only needed where calls are many.
+    const bool is_cheap = calls(index, regions, nest, func, limit) <= limit;
+    return is_cheap || evaluations(index, regions, nest, func, static_cast<double>(limit)) <= static_cast<double>(limit)
+               ? Pruned::None
+               : Pruned::RecomputesTooMuch;
 }
 
 }  // namespace metol

@@ -1,6 +1,9 @@
 #include "schedule/reads.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
 #include <limits>
 
 namespace metol {
@@ -31,12 +34,70 @@ EffectiveAccess direct_access(const Access& access, int producer) {
 
 namespace {
 
+// Pairs of an offset outside and one inside that are looked at.
+constexpr size_t kMaxPairs = 1024;
+
 std::bitset<kMaxLoops> moving_loops(const std::array<double, kMaxLoops>& slopes) {
     std::bitset<kMaxLoops> loops;
     for (size_t k = 0; k < kMaxLoops; k++) {
         loops[k] = slopes[k] != 0;
     }
     return loops;
+}
+
+// The same, with offsets to tell equal positions by.
+EffectiveAccess with_offsets(const Access& access, int producer) {
+    EffectiveAccess out = direct_access(access, producer);
+    out.offsets = access.offsets;
+    return out;
+}
+
+// The offsets of `inner`, a read by the definition of `inlined`, at all positions where `outer` evaluates that; none
+// where they are not known, or there are too many.
+std::vector<Offset> offsets_through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
+    if (outer.offsets.empty() || inner.offsets.empty() || outer.offsets.size() * inner.offsets.size() > kMaxPairs) {
+        return {};
+    }
+    const auto is_whole = [&](size_t d, size_t i) { return inner.jacobian[d][i] == std::floor(inner.jacobian[d][i]); };
+    for (size_t d = 0; d < inner.jacobian.size(); d++) {
+        for (size_t i = 0; i < inlined.loops.size(); i++) {
+            if (!is_whole(d, i)) {  // or not known
+                return {};
+            }
+        }
+    }
+    std::vector<Offset> found;
+    found.reserve(outer.offsets.size() * inner.offsets.size());
+    for (const Offset& position : outer.offsets) {
+        Offset moved{};
+        for (size_t d = 0; d < inner.jacobian.size(); d++) {
+            for (size_t i = 0; i < inlined.loops.size(); i++) {
+                const auto slope = static_cast<int32_t>(inner.jacobian[d][i]);
+                moved[d] += slope * position[static_cast<size_t>(inlined.loops[i].pure_dim)];
+            }
+        }
+        for (Offset offset : inner.offsets) {
+            std::ranges::transform(offset, moved, offset.begin(), std::plus<>());
+            found.push_back(offset);
+        }
+    }
+    std::ranges::sort(found);
+    const auto rest = std::ranges::unique(found);
+    found.erase(rest.begin(), rest.end());
+    return found.size() <= kMaxOffsets ? found : std::vector<Offset>();
+}
+
+// How many positions there are, and how many along each dimension.
+void count_offsets(EffectiveAccess& access) {
+    access.count = static_cast<double>(access.offsets.size());
+    for (size_t d = 0; d < access.distinct.size(); d++) {
+        std::vector<int32_t> along;
+        for (const Offset& offset : access.offsets) {
+            along.push_back(offset[d]);
+        }
+        std::ranges::sort(along);
+        access.distinct[d] = static_cast<double>(std::unique(along.begin(), along.end()) - along.begin());
+    }
 }
 
 // `outer` reads an inlined Func whose definition reads through `inner`: chain rule, and offsets that add up.
@@ -70,44 +131,100 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
         out.distinct.push_back(distinct);
         positions *= distinct;
     }
-    out.count = std::max(1.0, std::min(outer.count * inner.count, positions));
+    out.offsets = offsets_through(inlined, outer, inner);
+    if (out.offsets.empty()) {
+        out.count = std::max(1.0, std::min(outer.count * inner.count, positions));
+    } else {
+        count_offsets(out);
+    }
     return out;
 }
 
-void collect(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, double calls,
-             StageReads& reads) {
-    if (nest[access.producer].placement != Placement::Inline) {
-        reads.accesses.push_back(access);
+// Adds the reads of one Access; where others of the same Jacobian read at the same positions, nothing is read twice.
+void include(std::vector<EffectiveAccess>& accesses, EffectiveAccess&& access) {
+    const auto same = std::ranges::find_if(accesses, [&](const EffectiveAccess& other) {
+        return other.producer == access.producer && other.is_clamped == access.is_clamped && !other.offsets.empty() &&
+               !access.offsets.empty() && other.jacobian == access.jacobian && other.phases == access.phases;
+    });
+    if (same == accesses.end()) {
+        accesses.push_back(std::move(access));
         return;
     }
-    const double uses = calls * access.count;
-    const auto same = std::find_if(reads.inlined.begin(), reads.inlined.end(),
-                                   [&](const InlinedUse& use) { return use.func == access.producer; });
-    if (same != reads.inlined.end()) {
-        same->calls_per_point += uses;
-    } else if (!index.func(access.producer).is_wrapper) {  // a wrapper that is inlined is not there
-        reads.inlined.push_back({access.producer, uses});
+    std::vector<Offset> both;
+    std::ranges::set_union(same->offsets, access.offsets, std::back_inserter(both));
+    if (both.size() > kMaxOffsets) {
+        accesses.push_back(std::move(access));
+        return;
     }
-    const Stage& inlined = index.stage(index.func(access.producer).stages.front());
-    for (const Edge& edge : inlined.edges) {
-        for (const Access& inner : edge.accesses) {
-            EffectiveAccess combined = through(inlined, access, direct_access(inner, edge.producer));
-            combined.is_clamped = access.is_clamped || index.func(access.producer).is_boundary_condition;
-            collect(index, nest, combined, calls * access.count, reads);
-        }
-    }
+    same->offsets = std::move(both);
+    count_offsets(*same);
 }
 
 }  // namespace
 
 StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     StageReads reads;
-    for (const Edge& edge : index.stage(stage_id).edges) {
+    const std::vector<Edge>& edges = index.stage(stage_id).edges;
+    if (std::ranges::none_of(edges, [&](const Edge& e) { return nest[e.producer].placement == Placement::Inline; })) {
+        for (const Edge& edge : edges) {
+            for (const Access& access : edge.accesses) {
+                reads.accesses.push_back(direct_access(access, edge.producer));
+            }
+        }
+        return reads;
+    }
+    std::vector<EffectiveAccess> pending;  // of what is inlined
+    const auto add = [&](EffectiveAccess&& access) {
+        const bool is_inline = nest[access.producer].placement == Placement::Inline;
+        include(is_inline ? pending : reads.accesses, std::move(access));
+    };
+    for (const Edge& edge : edges) {
         for (const Access& access : edge.accesses) {
-            collect(index, nest, direct_access(access, edge.producer), 1, reads);
+            add(with_offsets(access, edge.producer));
+        }
+    }
+    while (!pending.empty()) {
+        // Ids are topological: nothing that is still to be looked through reads the largest one.
+        const int func = std::ranges::max_element(pending, {}, &EffectiveAccess::producer)->producer;
+        const auto is_other = [&](const EffectiveAccess& access) { return access.producer != func; };
+        const auto first = std::stable_partition(pending.begin(), pending.end(), is_other);
+        const std::vector<EffectiveAccess> evaluated(std::make_move_iterator(first),
+                                                     std::make_move_iterator(pending.end()));
+        pending.erase(first, pending.end());
+        double calls = 0;
+        const Stage& inlined = index.stage(index.func(func).stages.front());
+        for (const EffectiveAccess& outer : evaluated) {
+            calls += outer.count;
+            for (const Edge& edge : inlined.edges) {
+                for (const Access& inner : edge.accesses) {
+                    EffectiveAccess combined = through(inlined, outer, with_offsets(inner, edge.producer));
+                    combined.is_clamped = outer.is_clamped || index.func(func).is_boundary_condition;
+                    add(std::move(combined));
+                }
+            }
+        }
+        if (!index.func(func).is_wrapper) {  // a wrapper that is inlined is not there
+            reads.inlined.push_back({func, calls});
         }
     }
     return reads;
+}
+
+std::vector<int> readers_of(const PipelineIndex& index, const LoopNest& nest, int func) {
+    std::vector<int> readers;
+    std::vector<int> read = {func};
+    for (size_t i = 0; i < read.size(); i++) {
+        for (const Consumer& consumer : index.consumers[static_cast<size_t>(read[i])]) {
+            const int consuming = index.stage(consumer.stage).func;
+            const bool is_inline = nest[consuming].placement == Placement::Inline;
+            std::vector<int>& known = is_inline ? read : readers;
+            const int next = is_inline ? consuming : consumer.stage;
+            if (std::ranges::find(known, next) == known.end()) {
+                known.push_back(next);
+            }
+        }
+    }
+    return readers;
 }
 
 uint64_t inlined_hash(const PipelineIndex& index, const LoopNest& nest, int func, FuncTable& known) {

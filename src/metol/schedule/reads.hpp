@@ -15,6 +15,7 @@ struct EffectiveAccess {
     std::vector<std::array<double, kMaxLoops>> jacobian;  // [dimensions of the producer]; NaN where unknown
     std::vector<std::bitset<kMaxLoops>> phases;           // [dimensions of the producer] loops with a phase (x % 4)
     std::vector<double> distinct;                         // [dimensions] different offsets
+    std::vector<Offset> offsets;                          // [count] in order; empty where they are not known
     bool is_clamped = false;                              // through an inlined boundary condition
 };
 
@@ -24,7 +25,8 @@ double slope_of(const JacobianRow& row, size_t loop);
 // What an Access says by itself, where nothing is inlined.
 EffectiveAccess direct_access(const Access& access, int producer);
 
-// One inlined Func and how often a point of the reading Stage evaluates it.
+// One inlined Func and how often a point of the reading Stage evaluates it: once at each position, however many
+// expressions ask for it there, for compilers share what is equal.
 struct InlinedUse {
     int func;
     double calls_per_point;
@@ -36,6 +38,9 @@ struct StageReads {
 };
 
 StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage);
+
+// The Stages that read `func`, looking through what is inlined.
+std::vector<int> readers_of(const PipelineIndex& index, const LoopNest& nest, int func);
 
 // Hashes which Funcs are inlined into `func`: all of the loop nest that `effective_reads` of its Stages depend on.
 uint64_t inlined_hash(const PipelineIndex& index, const LoopNest& nest, int func, FuncTable& known);

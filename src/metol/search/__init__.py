@@ -9,6 +9,7 @@ from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
+from metol.search.restarts import Restarts
 from metol.search.rewriting import Rewriting, search_forms
 from metol.search.sampled import Sampled
 from metol.search.strategy import Budget, SearchResult, Strategy
@@ -21,6 +22,7 @@ __all__ = [
     "Frozen",
     "RandomSearch",
     "Refined",
+    "Restarts",
     "Rewriting",
     "Sampled",
     "SearchResult",

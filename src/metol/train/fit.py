@@ -62,7 +62,7 @@ class FitOptions:
     """Share of the error of the logarithm in the loss."""
     order_share: float = 2.0
     """Share of the error of the logarithm beside that of the program's mean."""
-    deviation_price: float = 2.0
+    deviation_price: float = 1000.0
     """Price of the mean square of what features add to constant gains: the fewer programs, the less they are to be
     believed."""
     constant_steps: int = 300

@@ -99,7 +99,7 @@ def make_table(
         least_samples: Of a program, to tell anything about how schedules differ.
         decided: Which part of the decisions is made, from 0 to 1: for each the table has all programs. What is open
             yet has no rows, and the seconds are those of the whole (ProTuner 2020, §3).
-        tell: Told which programs that have samples are left out, and why.
+        tell: Told which programs and samples are left out, and why.
 
     Raises:
         MetolError: nothing is left.
@@ -114,7 +114,7 @@ def make_table(
         for (name, *_), versions in merged.items():
             try:
                 machine = None if machine_of is None else machine_of(versions[0])
-                parts.append(_featurize(versions, machine, least_samples, share))
+                parts.append(_featurize(versions, machine, least_samples, share, tell))
             except MetolError as error:
                 tell(f"{name}: {error}")
     if not parts:
@@ -140,9 +140,13 @@ class _Part:
 
 
 def _featurize(
-    versions: Sequence[ProgramSamples], machine: CpuMachine | None, least_samples: int, decided: float
+    versions: Sequence[ProgramSamples],
+    machine: CpuMachine | None,
+    least_samples: int,
+    decided: float,
+    tell: Callable[[str], None],
 ) -> _Part:
-    """Replay the samples of one program; raises MetolError where that cannot be done, or too few ran."""
+    """Replay the samples of one program; raises MetolError where that cannot be done, or too few ran or still fit."""
     first = versions[0]
     ran: dict[str, Sample] = {}
     for sample in (sample for program in versions for sample in program.samples if sample.rounds_ms):
@@ -156,11 +160,19 @@ def _featurize(
     space = planner.form().space
     features, terms = tuple(space.feature_table()), tuple(space.term_table())
     part = _Part(first.program, first.algorithm, features, terms, [], [], [], [], [], [])
+    reason = "nothing is scheduled yet after so few decisions"
+    failed = 0
     for sample in ran.values():
         assert sample.run_ms is not None
-        _add_sample(part, planner, sample.to_nest(), sample.run_ms / 1e3, decided)
+        try:
+            _add_sample(part, planner, sample.to_nest(), sample.run_ms / 1e3, decided)
+        except MetolError as error:  # of a loop nest that the search space no longer has
+            reason = str(error)
+            failed += 1
     if len(part.counts) < least_samples:
-        raise MetolError("nothing is scheduled yet after so few decisions")
+        raise MetolError(reason)
+    if failed:
+        tell(f"{first.program}: {failed} of its {len(ran)} samples are left out: {reason}")
     return part
 
 

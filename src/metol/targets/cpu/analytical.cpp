@@ -67,9 +67,10 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     out[t_bytes_into_l2] = visible_lines * machine.seconds_per_byte_into_l2 / workers;
     out[t_bytes_into_l3] = is_shared ? machine.seconds_per_byte_into_l3_all_cores : machine.seconds_per_byte_into_l3;
     out[t_segments_into_l2] = machine.seconds_per_segment / workers;
+    out[t_segments_written_beyond_l3] = machine.seconds_per_written_segment / workers;
     // Halide makes a loop of prefetches, one a line.
     out[t_lines_prefetched] = (machine.seconds_per_scalar_load + machine.seconds_per_loop_iteration) / workers;
-    out[t_bytes_written_beyond_l2] = machine.seconds_per_byte_into_l2 / workers;
+    out[t_bytes_written_beyond_l2] = machine.seconds_per_byte_out_of_l2 / workers;
     out[t_bytes_written_beyond_l3] =
         is_shared ? machine.seconds_per_byte_to_memory_all_cores : machine.seconds_per_byte_to_memory;
     const double slowdown = (is_shared ? machine.tiled_slowdown_all_cores : machine.tiled_slowdown) - 1;
@@ -82,7 +83,7 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     out[t_parallel_tasks] = machine.seconds_per_task / workers;
     out[t_contested_stores] = machine.seconds_per_contested_store / workers;
     // A line at the border of two tasks goes from one core to the other.
-    out[t_false_sharing] = machine.seconds_per_byte_into_l2 * static_cast<double>(machine.cache_line_bytes) / workers;
+    out[t_false_sharing] = machine.seconds_per_byte_out_of_l2 * static_cast<double>(machine.cache_line_bytes) / workers;
 }
 
 }  // namespace metol::cpu

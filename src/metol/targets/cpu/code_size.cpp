@@ -79,8 +79,7 @@ double max_tile_operations(const PipelineIndex& index) {
 }
 
 Pruned limit_code(const CpuParameters& machine, const PipelineIndex& index, Pool& pool, LoopNest& child, int func) {
-    std::vector<int> readers;
-    collect_readers(index, child, func, readers);
+    const std::vector<int> readers = readers_of(index, child, func);
     const double limit = max_tile_operations(index);
     for (int stage : readers) {
         const int reader = index.stage(stage).func;

@@ -19,8 +19,10 @@ struct CpuParameters final : MachineParameters {
     int64_t l1_bytes = 32 * 1024;
     int64_t l2_bytes = 1024 * 1024;
     int64_t l3_bytes = 16 * 1024 * 1024;
+    // Of bytes that come through nearer caches, too: what each cache, and memory, adds.
     double seconds_per_byte_into_l1 = 0;
     double seconds_per_byte_into_l2 = 0;
+    double seconds_per_byte_out_of_l2 = 0;            // written, with the read that it causes
     double seconds_per_byte_into_l3 = 0;              // one thread
     double seconds_per_byte_into_l3_all_cores = 0;    // all threads together, wall-clock
     double seconds_per_byte_to_memory = 0;            // written, with the read that it causes; one thread
@@ -38,6 +40,7 @@ struct CpuParameters final : MachineParameters {
     double seconds_per_fault_byte = 0;            // one thread
     double seconds_per_fault_byte_all_cores = 0;  // all threads together, wall-clock
     double seconds_per_segment = 0;               // a jump to another line that the prefetcher does not follow
+    double seconds_per_written_segment = 0;       // the same where something is written
     double seconds_per_contested_store = 0;       // to a line that another core has written to since
     double tiled_slowdown = 1;                    // of memory traffic in runs that do not follow each other
     double tiled_slowdown_all_cores = 1;

@@ -123,6 +123,10 @@ class GroupFeaturizer {
     bool is_in_registers(int func);
     bool writes_densely(const StageContext& context) const;
     void measure_traffic(const StageContext& context, float* out);
+    // What a Stage reads of `producer`, or writes, in one iteration of the outermost loop around it in which that goes
+    // along so few runs of memory at once that the prefetcher follows each of them.
+    Footprint followed_reads(const StageContext& context, int producer);
+    Footprint followed_writes(const StageContext& context);
     // Lines that a Stage asks for ahead, in all.
     double lines_prefetched(const StageContext& context);
     void measure_working_sets(const StageContext& context, float* out);

@@ -16,6 +16,11 @@ namespace {
 // What covers this share of a row of an image goes on to the next row as to the next line.
 constexpr double kWholeRow = 0.9;
 
+// Runs of memory that the prefetcher of a core follows at once.
+constexpr double kStreams = 32;
+// A run of this length is as good as one without end.
+constexpr double kLongRunBytes = 512;
+
 // Blocks below this come from the allocator's own lists, whatever happens at the top of its heap.
 constexpr double kListBytes = 64 * 1024;
 
@@ -388,6 +393,41 @@ double GroupFeaturizer::lines_prefetched(const StageContext& context) {
     return lines * static_cast<double>(regions_.iterations(site));
 }
 
+Footprint GroupFeaturizer::followed_reads(const StageContext& context, int producer) {
+    Footprint followed;
+    for (auto site = context.chain.rbegin(); site != context.chain.rend(); ++site) {
+        Footprint once;
+        for (const ReadBox& read : reads_at(context.id, *site)) {
+            if (read.producer == producer) {
+                const Footprint part = footprint_of(producer, read.box);
+                once.bytes += part.bytes;
+                once.segments += part.segments;
+            }
+        }
+        if (followed.segments > 0 && once.segments > kStreams) {
+            break;
+        }
+        followed = once;
+        // Runs only grow from here: there is no need to know how long they are.
+        if (followed.bytes >= kLongRunBytes * followed.segments) {
+            break;
+        }
+    }
+    return followed;
+}
+
+Footprint GroupFeaturizer::followed_writes(const StageContext& context) {
+    Footprint followed;
+    for (auto site = context.chain.rbegin(); site != context.chain.rend() && site->stage == context.id; ++site) {
+        const Footprint once = footprint_of(index_.stage(context.id).func, written_box(context.id, *site));
+        if (followed.segments > 0 && once.segments > kStreams) {
+            break;
+        }
+        followed = once;
+    }
+    return followed;
+}
+
 void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     std::vector<Read> producers;
@@ -407,17 +447,24 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     double into[3] = {0, 0, 0};
     double segments = 0;
     double tiled = 0;
+    const auto runs_of = [](double bytes, const Footprint& once) {
+        if (once.bytes <= 0) {
+            return 0.0;
+        }
+        const double run = once.bytes / once.segments;
+        return bytes / run * std::max(0.0, 1 - run / kLongRunBytes);
+    };
     const Site resident = resident_site(context, l2);
     for (const auto& [producer, loads] : producers) {
         // A gather may read anywhere in a region, and reads no more lines of it than it makes loads.
         const double most_segments = loads * points;
         const double most_bytes = most_segments * static_cast<double>(machine_.cache_line_bytes);
         into[0] += std::min(most_bytes, traffic(context, producer, l1).bytes);
-        const Footprint all = traffic(context, producer, l2);
-        const Footprint second = {std::min(most_bytes, all.bytes), std::min(most_segments, all.segments)};
-        into[1] += second.bytes;
+        const double second = std::min(most_bytes, traffic(context, producer, l2).bytes);
+        into[1] += second;
         const bool is_prefetched = producer == context.nest.prefetched;
-        segments += second.segments * (is_prefetched ? 1 - prefetched_share(context.nest) : 1);
+        const double runs = second > 0 ? runs_of(second, followed_reads(context, producer)) : 0;
+        segments += std::min(most_segments, runs) * (is_prefetched ? 1 - prefetched_share(context.nest) : 1);
         const double third = std::min(most_bytes, traffic(context, producer, l3).bytes);
         into[2] += third;
         if (third > 0) {
@@ -438,6 +485,7 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     out[k_segments_into_l2] = static_cast<float>(segments);
     out[k_lines_prefetched] = static_cast<float>(context.nest.prefetched >= 0 ? lines_prefetched(context) : 0);
     out[k_bytes_written_beyond_l2] = static_cast<float>(alive > l2 ? written : 0);
+    out[k_segments_written_beyond_l3] = static_cast<float>(alive > l3 ? runs_of(written, followed_writes(context)) : 0);
     out[k_bytes_written_beyond_l3] = static_cast<float>(alive > l3 ? written : 0);
     out[k_tiled_bytes_into_l3] = static_cast<float>(tiled);
     const bool writes_tiles = alive > l3 && resident.stage == context.id && !resident.is_root() &&

@@ -13,6 +13,9 @@ __all__ = ["Caches", "available_cpus", "cpu_name", "detect_caches", "parse_cpu_l
 
 _SYSTEM_CPUS: Final = Path("/sys/devices/system/cpu")
 _CPU_INFO: Final = Path("/proc/cpuinfo")
+# More of the last cache than this for each CPU in use is what a virtual machine says of a whole processor that it has a
+# few cores of: its neighbours use the rest.
+_MOST_L3_BYTES_PER_CPU: Final = 16 << 20
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -60,7 +63,8 @@ def detect_caches(cpus: tuple[int, ...], root: Path = _SYSTEM_CPUS) -> Caches:
     """Read the cache sizes of the CPUs in use.
 
     L1 and L2 are those of the first CPU, divided by the CPUs in use that share them. Of each L3, the part counts that
-    falls to the CPUs in use: half of it when eight of the sixteen CPUs that share it are ours.
+    falls to the CPUs in use: half of it when eight of the sixteen CPUs that share it are ours. It is 16 MiB a CPU at
+    most.
 
     Args:
         cpus: Numbers of the CPUs in use.
@@ -81,7 +85,7 @@ def detect_caches(cpus: tuple[int, ...], root: Path = _SYSTEM_CPUS) -> Caches:
             elif cpu == cpus[0] and level in private:
                 private[level] = size // ours
                 line_bytes = line or line_bytes
-    l3_bytes = int(sum(shared.values())) or default.l3_bytes
+    l3_bytes = min(int(sum(shared.values())), len(cpus) * _MOST_L3_BYTES_PER_CPU) or default.l3_bytes
     return Caches(private[1], private[2], l3_bytes, line_bytes)
 
 

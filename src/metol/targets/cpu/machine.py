@@ -17,7 +17,7 @@ import platformdirs
 
 from metol.errors import MachineFormatError, UnsupportedTargetError
 from metol.targets.cpu.host import available_cpus, cpu_name, detect_caches
-from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates, default_rates
+from metol.targets.cpu.rates import CoreClass, MemoryRates, OperationRates, OverheadRates, default_rates
 
 __all__ = ["VERSION", "CpuMachine", "MachineRow", "default_cache_directory", "vector_isa"]
 
@@ -138,7 +138,7 @@ class CpuMachine:
         caches = detect_caches(cpus)
         cores = threads or len(cpus)
         clock_hz = _CLOCK_HZ[max(integers, floats)]
-        operations, memory, overheads = default_rates(max(integers, floats), cores, clock_hz)
+        operations, memory, overheads = default_rates(_core_class(parsed, max(integers, floats)), cores, clock_hz)
         return cls(
             name=cpu_name(), vector_isa=vector_isa(parsed), integer_vector_bytes=integers, float_vector_bytes=floats,
             cores=cores, l1_bytes=caches.l1_bytes, l2_bytes=caches.l2_bytes, l3_bytes=caches.l3_bytes,
@@ -265,6 +265,15 @@ def _parse_target(target: str) -> Any:
             f"The target `{target}` is no CPU that Metol knows; x86, arm, powerpc and riscv are."
         )
     return parsed
+
+
+def _core_class(target: Any, vector_bytes: int) -> CoreClass:
+    """Return the class of core that a target is about, `vector_bytes` being its native vector."""
+    if vector_bytes == 64:
+        is_zen4 = target.has_feature(hl.TargetFeature.AVX512_Zen4)
+        is_later = target.has_feature(hl.TargetFeature.AVX512_Zen5)
+        return CoreClass.AVX512_IN_HALVES if is_zen4 and not is_later else CoreClass.AVX512
+    return CoreClass.AVX2 if vector_bytes == 32 else CoreClass.OTHER
 
 
 def _require_positive(name: str, value: object) -> None:

@@ -37,17 +37,6 @@ std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int s
     return sites;
 }
 
-void collect_readers(const PipelineIndex& index, const LoopNest& nest, int func, std::vector<int>& readers) {
-    for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
-        const int consuming = index.stage(consumer.stage).func;
-        if (nest[consuming].placement == Placement::Inline) {
-            collect_readers(index, nest, consuming, readers);
-        } else if (std::find(readers.begin(), readers.end(), consumer.stage) == readers.end()) {
-            readers.push_back(consumer.stage);
-        }
-    }
-}
-
 bool may_vectorize(const PipelineIndex& index, int stage_id) {
     const Stage& stage = index.stage(stage_id);
     // A scatter stays serial: its lanes may meet in one place, and its predicated form is scalar code all the same.
@@ -85,8 +74,7 @@ bool can_be_parallel(const PipelineIndex& index, const LoopNest& nest, const Fun
 }
 
 std::vector<Site> common_sites(const PipelineIndex& index, const LoopNest& nest, int func) {
-    std::vector<int> readers;
-    collect_readers(index, nest, func, readers);
+    const std::vector<int> readers = readers_of(index, nest, func);
     std::vector<Site> common;
     for (size_t i = 0; i < readers.size(); i++) {
         const std::vector<Site> sites = bodies(index, nest, readers[i]);

@@ -1,7 +1,7 @@
 // What deciding asks of a loop nest: which levels enclose a Stage, who reads a Func, which places enclose every use.
 #pragma once
 
-#include "schedule/regions.hpp"
+#include "schedule/reads.hpp"
 
 namespace metol::cpu {
 
@@ -12,9 +12,6 @@ int loops_that_turn(const Trips& trips);
 
 // The bodies of the levels that enclose `stage`, its own included, outermost first.
 std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int stage_id);
-
-// The Stages that read `func`, looking through what is inlined.
-void collect_readers(const PipelineIndex& index, const LoopNest& nest, int func, std::vector<int>& readers);
 
 // May the lanes of a vector run a Stage at all, along whichever loop?
 bool may_vectorize(const PipelineIndex& index, int stage_id);

@@ -21,12 +21,18 @@ _BOUNDARY_SHARE: Final = 0.1
 _SHARED_CACHE_SHARE: Final = 0.5
 # A private cache holds less than its size before streams evict what is to be used again.
 _PRIVATE_CACHE_SHARE: Final = 0.75
-# Jumping to another run of memory costs about the latency of the last cache, of which the core hides most.
-_SEGMENT_LOOP_ENTRIES: Final = 10.0
+# Jumping to another run of memory costs about the latency of the last cache, of which the core hides most; less of that
+# of a store, which must read the line first, and often its page's address.
+_SEGMENT_LOOP_ENTRIES: Final = 1.0
+_WRITTEN_SEGMENT_LOOP_ENTRIES: Final = 10.0
 # Entering a production: Halide computes the bounds of every loop and buffer in it, and what a window still holds.
 _PRODUCTION_SCALAR_OPS: Final = 150.0
 # An iteration of a loop further out: guards, base addresses, the entries of the loops inside.
 _OUTER_ITERATION_SCALAR_OPS: Final = 20.0
+# A line that is written comes in first, and goes out later.
+_WRITE_ALLOCATE: Final = 2.0
+# The part of the time of a byte that a cache or memory has to itself at least.
+_LEAST_SHARE_BEYOND: Final = 0.2
 # A store to a line that another core may have written to since. In schedules of random programs it cost from nothing to
 # 150 ns, by chance, and this in the geometric mean.
 _CONTESTED_STORE_SECONDS: Final = 5e-9
@@ -59,22 +65,51 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
     return parameters
 
 
+def _beyond(farther: float, nearer: float) -> float:
+    """Return what a byte from farther away takes longer: at least a little, whatever was measured."""
+    return max(farther - nearer, _LEAST_SHARE_BEYOND * farther)
+
+
+def _beyond_l3(l3: float, dram: float, tiled: float, written: float) -> tuple[float, float, float]:
+    """Return what a byte read from memory adds in seconds, how many times that where tiles are read, and one written.
+
+    Args:
+        l3: Bytes a second read from the last cache.
+        dram: The same from memory.
+        tiled: The same in tiles.
+        written: Bytes a second written to memory.
+    """
+    read = _beyond(1 / dram, 1 / l3)
+    return read, 1 + max(0.0, 1 / tiled - 1 / dram) / read, _beyond(1 / written, _WRITE_ALLOCATE / l3)
+
+
 def _fill_memory(parameters: _core.CpuParameters, machine: CpuMachine) -> None:
     memory = machine.memory
     parameters.seconds_per_vector_load = memory.l1_load_seconds
     parameters.seconds_per_vector_store = memory.l1_store_seconds
     parameters.seconds_per_scalar_load = memory.l1_scalar_load_seconds
     parameters.seconds_per_gathered_element = machine.operations.gather_element_seconds
-    parameters.seconds_per_byte_into_l1 = 1 / memory.l2_read_bytes_per_second
-    parameters.seconds_per_byte_into_l2 = 1 / memory.l3_read_bytes_per_second
-    parameters.seconds_per_byte_into_l3 = 1 / memory.dram_read_bytes_per_second
-    parameters.seconds_per_byte_into_l3_all_cores = 1 / memory.dram_read_bytes_per_second_all_threads
-    sequential, tiled = memory.dram_read_bytes_per_second, memory.dram_tiled_read_bytes_per_second
-    parameters.tiled_slowdown = sequential / tiled
-    sequential = memory.dram_read_bytes_per_second_all_threads
-    parameters.tiled_slowdown_all_cores = sequential / memory.dram_tiled_read_bytes_per_second_all_threads
-    parameters.seconds_per_byte_to_memory = 1 / memory.dram_write_bytes_per_second
-    parameters.seconds_per_byte_to_memory_all_cores = 1 / memory.dram_write_bytes_per_second_all_threads
+    # What comes from further away comes through the nearer caches, too, and is counted there: here is what that adds.
+    from_l2, from_l3 = 1 / memory.l2_read_bytes_per_second, 1 / memory.l3_read_bytes_per_second
+    parameters.seconds_per_byte_into_l1 = from_l2
+    parameters.seconds_per_byte_into_l2 = _beyond(from_l3, from_l2)
+    parameters.seconds_per_byte_out_of_l2 = _WRITE_ALLOCATE * from_l3
+    one = _beyond_l3(
+        memory.l3_read_bytes_per_second,
+        memory.dram_read_bytes_per_second,
+        memory.dram_tiled_read_bytes_per_second,
+        memory.dram_write_bytes_per_second,
+    )
+    all_threads = _beyond_l3(
+        memory.l3_read_bytes_per_second_all_threads,
+        memory.dram_read_bytes_per_second_all_threads,
+        memory.dram_tiled_read_bytes_per_second_all_threads,
+        memory.dram_write_bytes_per_second_all_threads,
+    )
+    parameters.seconds_per_byte_into_l3, parameters.tiled_slowdown, parameters.seconds_per_byte_to_memory = one
+    parameters.seconds_per_byte_into_l3_all_cores = all_threads[0]
+    parameters.tiled_slowdown_all_cores = all_threads[1]
+    parameters.seconds_per_byte_to_memory_all_cores = all_threads[2]
     parameters.seconds_per_fault_byte = memory.page_fault_seconds_per_byte
     parameters.seconds_per_fault_byte_all_cores = memory.page_fault_seconds_per_byte_all_threads
     parameters.fault_threshold_bytes = int(memory.fresh_allocation_bytes)
@@ -87,6 +122,7 @@ def _fill_overheads(parameters: _core.CpuParameters, machine: CpuMachine) -> Non
     parameters.seconds_per_production = _PRODUCTION_SCALAR_OPS * scalar_op
     parameters.seconds_per_outer_iteration = _OUTER_ITERATION_SCALAR_OPS * scalar_op
     parameters.seconds_per_segment = _SEGMENT_LOOP_ENTRIES * overheads.loop_entry_seconds
+    parameters.seconds_per_written_segment = _WRITTEN_SEGMENT_LOOP_ENTRIES * overheads.loop_entry_seconds
     parameters.seconds_per_contested_store = _CONTESTED_STORE_SECONDS
     parameters.seconds_per_parallel_launch = overheads.parallel_launch_seconds
     parameters.seconds_per_task = overheads.parallel_task_seconds
@@ -108,8 +144,8 @@ def _seconds_by_class(rates: OperationRates) -> Mapping[str, float]:
         "AddFloat": add,
         "MulNarrow": rates.i16_mul_seconds,
         "MulInt": rates.i32_mul_seconds,
-        # Half of the multiplications fuse with an addition.
-        "MulFloat": rates.f32_mul_seconds / 2,
+        "MulFloat": rates.f32_mul_seconds,
+        "MulAddFloat": max(0.0, rates.f32_fma_seconds - add),
         "DivConst": rates.i32_div_constant_seconds,
         "DivInt": rates.i32_div_seconds,
         "DivFloat": rates.f32_div_seconds,
@@ -145,7 +181,7 @@ def _scalar_point_seconds(machine: CpuMachine, dag: PipelineDag, stage: _core.St
     slow = {"DivInt": machine.vector_bytes / 4, "Mod": machine.vector_bytes / 4, "ExternCall": machine.vector_bytes / 4}
     seconds = 0.0
     for op, count in zip(op_classes(), stage.op_histogram, strict=True):
-        if op.name in by_class:
+        if by_class.get(op.name):
             seconds += count * max(machine.operations.scalar_op_seconds, by_class[op.name] / slow.get(op.name, 1.0))
     # A scattered read-modify-write waits for the store before it only where that went to the same place: of the six
     # cycles that this takes one shows.

@@ -4,12 +4,13 @@ Three tables of measured rates and their built-in defaults. Each field carries i
 table that a person sees is generated. They are what the coefficients of Adams et al. 2019, appendix B, stand for.
 """
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["MemoryRates", "OperationRates", "OverheadRates", "default_rates"]
+__all__ = ["CoreClass", "MemoryRates", "OperationRates", "OverheadRates", "default_rates"]
 
 _VECTOR: Final = "s/vector"
 _BANDWIDTH: Final = "B/s"
@@ -115,44 +116,69 @@ class OverheadRates:
     )
 
 
-# Reciprocal throughput in cycles by bytes of a native vector, in the order of the fields of OperationRates: code that
-# Halide 21 generates for AVX-512, AVX2 and SSE4.1, measured on Zen 4, raised a little where Intel's cores need more.
-_CYCLES: Final[Mapping[int, tuple[float, ...]]] = MappingProxyType(
+class CoreClass(enum.Enum):
+    """What cores have in common as far as uncalibrated rates go."""
+
+    AVX512 = "avx512"
+    """Whole registers of 64 bytes, two operations a cycle; the last cache lies far away, as on Intel's servers."""
+    AVX512_IN_HALVES = "avx512_in_halves"
+    """Registers of 64 bytes that are worked on in halves: Zen 4."""
+    AVX2 = "avx2"
+    """Registers of 32 bytes."""
+    OTHER = "other"
+    """Registers of 16 bytes."""
+
+
+# Reciprocal throughput in cycles by class of core, in the order of the fields of OperationRates: code that Halide 21
+# generates for AVX-512, AVX2 and SSE4.1, measured on Sapphire Rapids for the first class and on Zen 4 for the others,
+# raised a little where Intel's cores need more.
+_CYCLES: Final[Mapping[CoreClass, tuple[float, ...]]] = MappingProxyType(
     {
-        64: (
+        CoreClass.AVX512: (
+            0.5, 0.5, 0.5, 0.55, 1.1, 10, 12, 17, 15, 36, 280, 0.5,
+            0.5, 1.3, 96, 6.5, 0.5, 0.6, 0.5, 0.9, 1.6, 2, 1, 1.5, 1.8, 0.45,
+        ),
+        CoreClass.AVX512_IN_HALVES: (
             1, 1, 1, 1, 1.7, 8, 12, 17, 17, 41, 160, 1,
             0.5, 1.2, 96, 8, 0.5, 1, 0.5, 1, 1.5, 1.5, 0.8, 0.8, 1.5, 0.5,
         ),
-        32: (
+        CoreClass.AVX2: (
             0.5, 0.5, 0.5, 0.5, 0.6, 4, 5.5, 12, 14, 31, 66, 0.5,
             0.3, 0.7, 48, 4.2, 0.3, 0.5, 0.3, 0.5, 0.9, 1.5, 0.5, 1.1, 1.5, 0.5,
         ),
-        16: (
+        CoreClass.OTHER: (
             0.5, 0.5, 0.7, 0.5, 0.6, 3, 5, 12, 16, 43, 41, 0.7,
             0.3, 0.7, 24, 3.1, 0.3, 0.5, 0.3, 0.5, 0.9, 1.2, 0.5, 0.8, 1.5, 0.5,
         ),
     }
 )  # fmt: skip
-# Cycles of a vector load and a vector store in L1, by bytes of a native vector.
-_L1_CYCLES: Final[Mapping[int, tuple[float, float]]] = MappingProxyType({64: (1, 2), 32: (0.5, 1), 16: (0.5, 1)})
+# Cycles of a vector load and a vector store in L1, and bytes a cycle from L2 and L3, measured on the same cores.
+_CACHES: Final[Mapping[CoreClass, tuple[float, float, float, float]]] = MappingProxyType(
+    {
+        CoreClass.AVX512: (0.7, 1, 45, 9),
+        CoreClass.AVX512_IN_HALVES: (1, 2, 32, 16),
+        CoreClass.AVX2: (0.5, 1, 32, 16),
+        CoreClass.OTHER: (0.5, 1, 32, 16),
+    }
+)
 # Threads that together reach what the memory controllers give, on a typical CPU.
 _THREADS_TO_SATURATE_DRAM: Final = 4
 
 
-def default_rates(vector_bytes: int, cores: int, clock_hz: float) -> tuple[OperationRates, MemoryRates, OverheadRates]:
+def default_rates(core: CoreClass, cores: int, clock_hz: float) -> tuple[OperationRates, MemoryRates, OverheadRates]:
     """Return rates of a typical CPU of a class, for a machine that nobody has calibrated.
 
     Args:
-        vector_bytes: Bytes of a native vector: 64 (AVX-512 class), 32 (AVX2 class) or 16 (any other).
+        core: What the cores are like.
         cores: Threads used.
         clock_hz: Effective clock.
     """
-    cycles = _CYCLES[vector_bytes]
+    cycles = _CYCLES[core]
     names = [item.name for item in fields(OperationRates)]
     operations = OperationRates(**{name: value / clock_hz for name, value in zip(names, cycles, strict=True)})
-    load, store = _L1_CYCLES[vector_bytes]
+    load, store, from_l2, from_l3 = _CACHES[core]
     saturating = min(cores, _THREADS_TO_SATURATE_DRAM)
-    l2, l3 = 32 * clock_hz, 16 * clock_hz  # bytes per cycle of current cores
+    l2, l3 = from_l2 * clock_hz, from_l3 * clock_hz
     memory = MemoryRates(
         l1_load_seconds=load / clock_hz,
         l1_store_seconds=store / clock_hz,

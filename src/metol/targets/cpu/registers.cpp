@@ -56,8 +56,7 @@ bool is_in_registers(const CpuParameters& machine, const PipelineIndex& index, c
             return false;
         }
     }
-    std::vector<int> readers;
-    collect_readers(index, nest, func, readers);
+    const std::vector<int> readers = readers_of(index, nest, func);
     return std::all_of(readers.begin(), readers.end(), [&](int reader) {
         const FuncSchedule& reading = nest[index.stage(reader).func];
         const bool is_host = reader == schedule.compute.stage;

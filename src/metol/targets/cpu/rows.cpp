@@ -54,8 +54,7 @@ bool is_in_vectors(const PipelineIndex& index, const LoopNest& nest, const FuncS
             return true;
         }
     }
-    std::vector<int> readers;
-    collect_readers(index, nest, schedule.func, readers);
+    const std::vector<int> readers = readers_of(index, nest, schedule.func);
     return std::any_of(readers.begin(), readers.end(), [&](int reader) {
         const int v = nest[index.stage(reader).func].is_computed() ? nest_of(index, nest, reader).vector_loop : -1;
         const std::vector<EffectiveAccess> accesses = effective_reads(index, nest, reader).accesses;

@@ -47,8 +47,7 @@ bool is_within(const Region& part, const Region& whole) {
 constexpr int kHost = -1;
 void collect_windows_that_read(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func,
                                const Site& loop, std::set<int>& found) {
-    std::vector<int> stages;
-    collect_readers(index, nest, func, stages);
+    const std::vector<int> stages = readers_of(index, nest, func);
     for (int stage_id : stages) {
         const int reader = index.stage(stage_id).func;
         if (reader == func) {

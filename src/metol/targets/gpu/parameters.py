@@ -20,7 +20,7 @@ _LANE_CYCLES: Final = {
     "AddFloat": 1.0,
     "MulNarrow": 1.0,
     "MulInt": 1.0,
-    "MulFloat": 0.5,  # half of them fuse with an addition
+    "MulFloat": 1.0,
     "DivConst": 4.0,
     "DivInt": 20.0,
     "DivFloat": 10.0,

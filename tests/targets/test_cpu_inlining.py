@@ -1,0 +1,129 @@
+"""How often what is inlined is evaluated: once at each position, however many expressions ask for it there."""
+
+from collections.abc import Callable
+
+import halide as hl
+import pytest
+from small_pipelines import X, Y, finish, image, make_space
+
+from metol import _core
+from metol.pipeline import extract
+
+INLINE = 1  # DecisionKind::Inline
+WIDTH, HEIGHT = 64, 32
+
+
+def funcs(*names: str) -> list[hl.Func]:
+    return [hl.Func(name) for name in names]
+
+
+def diamond() -> hl.Pipeline:
+    """A window read through two Funcs."""
+    source = image(WIDTH + 2, HEIGHT)
+    inner, left, right, output = funcs("inner", "left", "right", "output")
+    inner[X, Y] = source[X, Y] + source[X + 2, Y]
+    left[X, Y] = inner[X, Y] * 3
+    right[X, Y] = inner[X, Y] + 1
+    output[X, Y] = left[X, Y] * right[X, Y]
+    return finish(output, sizes=(WIDTH, HEIGHT))
+
+
+def windows_of_windows() -> hl.Pipeline:
+    source = image(WIDTH + 4, HEIGHT)
+    inner, outer, output = funcs("inner", "outer", "output")
+    inner[X, Y] = source[X, Y] * 3
+    outer[X, Y] = inner[X, Y] + inner[X + 1, Y] + inner[X + 2, Y]
+    output[X, Y] = outer[X, Y] * outer[X + 1, Y] + outer[X + 2, Y]
+    return finish(output, sizes=(WIDTH, HEIGHT))
+
+
+def apart() -> hl.Pipeline:
+    """The same window at two places that have nothing in common."""
+    source = image(WIDTH + 20, HEIGHT)
+    inner, outer, output = funcs("inner", "outer", "output")
+    inner[X, Y] = source[X, Y] * 3
+    outer[X, Y] = inner[X, Y] + inner[X + 1, Y]
+    output[X, Y] = outer[X, Y] * outer[X + 10, Y]
+    return finish(output, sizes=(WIDTH, HEIGHT))
+
+
+def half() -> hl.Pipeline:
+    """Windows of two that move by two: neighbours have nothing in common."""
+    source = image(2 * WIDTH + 4, HEIGHT)
+    inner, outer, output = funcs("inner", "outer", "output")
+    inner[X, Y] = source[X, Y] * 3
+    outer[X, Y] = inner[2 * X, Y] + inner[2 * X + 1, Y]
+    output[X, Y] = outer[X, Y] * outer[X + 1, Y]
+    return finish(output, sizes=(WIDTH, HEIGHT))
+
+
+def crosswise() -> hl.Pipeline:
+    """Two reads that move in other ways, through the same Func."""
+    source = image(WIDTH, WIDTH)
+    inner, outer, output = funcs("inner", "outer", "output")
+    inner[X, Y] = source[X, Y] * 3
+    outer[X, Y] = inner[X, Y] + inner[Y, X]
+    output[X, Y] = outer[X, Y] * outer[X, Y]
+    return finish(output, sizes=(WIDTH, WIDTH))
+
+
+def inlined_space(build: Callable[[], hl.Pipeline]) -> tuple[_core.PipelineDag, _core.Space]:
+    """The space in which everything but the output is inlined."""
+    dag = extract(build())
+    options = _core.SpaceOptions()
+    for position, func in enumerate(dag.funcs):
+        if not func.is_input and not func.is_output:
+            options.pin(position, True)
+    return dag, make_space(dag, options=options)
+
+
+def complete(space: _core.Space) -> _core.States:
+    state = space.root()
+    for _ in range(space.decision_count):
+        state = space.expand(state)[0].take([0])
+    return state
+
+
+@pytest.mark.parametrize(
+    ("build", "evaluations"),
+    [(diamond, 1), (windows_of_windows, 5), (apart, 4), (half, 4), (crosswise, 2)],
+)
+def test_equal_positions_are_evaluated_once(build: Callable[[], hl.Pipeline], evaluations: int) -> None:
+    dag, space = inlined_space(build)
+    (rows,) = space.featurize(complete(space))
+    column = list(space.feature_table()).index("inlined_calls")
+    calls = {dag.funcs[stage.func].name.split("$")[0]: row[column] for stage, row in zip(dag.stages, rows, strict=True)}
+    points = calls["output"] or WIDTH * (WIDTH if build is crosswise else HEIGHT)
+    assert calls["inner"] / points == pytest.approx(evaluations)
+
+
+def sums(distance: int) -> hl.Pipeline:
+    """A product, summed over windows of nine, which two Funcs read at places so far apart."""
+    source = image(WIDTH + 2 + distance, HEIGHT + 2)
+    product, window, left, right, output = funcs("product", "window", "left", "right", "output")
+    product[X, Y] = source[X, Y] * source[X, Y]
+    window[X, Y] = sum((product[X + i, Y + j] for i in range(3) for j in range(3)), start=hl.f32(0))
+    left[X, Y] = window[X, Y] * 3
+    right[X, Y] = window[X + distance, Y] + 1
+    output[X, Y] = left[X, Y] * right[X, Y]
+    return finish(output, sizes=(WIDTH, HEIGHT))
+
+
+def may_inline(build: Callable[[], hl.Pipeline], name: str) -> bool:
+    """Whether a Func may be inlined where everything after it is."""
+    dag = extract(build())
+    options = _core.SpaceOptions()
+    for position, func in enumerate(dag.funcs):
+        if not func.is_input and not func.is_output and func.name.split("$")[0] != name:
+            options.pin(position, True)
+    space = make_space(dag, options=options)
+    state = space.root()
+    while dag.funcs[space.decision_funcs[int(state.decisions_made[0])]].name.split("$")[0] != name:
+        state = space.expand(state)[0].take([0])
+    children, _ = space.expand(state)
+    return any(space.path(children.take([i]))[-1][0] == INLINE for i in range(len(children)))
+
+
+def test_a_value_may_be_inlined_where_it_is_computed_ten_times_at_most() -> None:
+    assert may_inline(lambda: sums(0), "product")
+    assert not may_inline(lambda: sums(8), "product")
