@@ -50,6 +50,13 @@ def bench(
     options: Annotated[
         bool, typer.Option("--options", help="Time Metol's schedules with each part of the search switched.")
     ] = False,
+    random: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Time Metol beside the other schedulers on so many random programs, from seed 100000 plus --seed on.",
+        ),
+    ] = None,
     tuned: Annotated[
         Path | None,
         typer.Option(
@@ -64,7 +71,7 @@ def bench(
         Path | None,
         typer.Option(
             help="Write all rows, the machine and the versions. With --every-size, --tails, --options and --tuned: "
-            "append each row, and skip those in it."
+            "append each row, and skip those in it; --random as well."
         ),
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file, between its marks.")] = None,
@@ -73,10 +80,19 @@ def bench(
     from metol.bench import parse_sources
     from metol.measure import RunOptions, Scheduler, TimingPlan
 
-    kinds = {"search-speed": search_speed, "every-size": every_size, "tails": tails, "options": options, "tuned": tuned}
+    kinds = {
+        "search-speed": search_speed,
+        "every-size": every_size,
+        "tails": tails,
+        "options": options,
+        "tuned": tuned,
+        "random": random,
+    }
     wanted = [kind for kind, is_wanted in kinds.items() if is_wanted]
     if len(wanted) > 1:
         raise MetolError(f"`--{'` and `--'.join(wanted)}` are measurements of their own; ask for one at a time.")
+    if random is not None and apps:
+        raise MetolError("`--random` draws its own programs; name none.")
     require_writable(json)
     require_writable(markdown)
     sources = parse_sources(apps or ())
@@ -90,6 +106,8 @@ def bench(
     }
     if tuned is not None:
         measurements["tuned"] = partial(_bench_tuned, tuned)
+    if random is not None:
+        measurements["random"] = partial(_bench_random, random, columns)
     if wanted and wanted[0] in measurements:
         is_right = measurements[wanted[0]](sources, run_options, json, markdown)
     else:
@@ -219,6 +237,23 @@ def _bench_tuned(database: Path, sources: Any, options: Any, json: Path | None, 
     kept = _Kept("--tuned", lambda rows: [tuned_table(rows)], tuned_notes, json, markdown)
     with Records(database, may_create=False) as records:
         rows = kept.measure(partial(run_tuned, sources, records, options), json and TunedFile(json), options.threads)
+    return all(row.is_right for row in rows)
+
+
+def _bench_random(
+    count: int, columns: Any, _sources: Any, options: Any, json: Path | None, markdown: Path | None
+) -> bool:
+    """Time random programs, print the table, and tell whether all schedules of Metol's are right."""
+    from metol.random_gains import FIRST_SEED, RandomFile, random_notes, random_tables, run_random
+
+    peers = [column for column in columns if column.name != "metol"]
+    first_seed = FIRST_SEED + options.seed
+
+    def run(**how: Any) -> Iterator[Any]:
+        return run_random(count, peers, options, first_seed=first_seed, **how)
+
+    kept = _Kept("--random", random_tables, random_notes, json, markdown)
+    rows = kept.measure(run, json and RandomFile(json), options.threads)
     return all(row.is_right for row in rows)
 
 

@@ -98,6 +98,30 @@ def traffic(build: Callable[[], hl.Pipeline]) -> list[tuple[int, dict[str, float
     return found
 
 
+def test_runs_are_as_long_as_the_prefetcher_follows_them() -> None:
+    # 32 runs at once, each without end from 512 bytes on; a tile with more rows around it is left each time.
+    dag = extract(twice())
+    parameters = cpu_parameters(CpuMachine.default(WIDE_VECTORS, threads=1), dag)
+    parameters.cores = 1
+    parameters.l2_bytes, parameters.l3_bytes = 1 << 20, 4 << 20
+    space = _core.Space(dag, parameters, _core.SpaceOptions(), 1)
+    pairs = (("segments_into_l2", "bytes_into_l2"), ("segments_written_beyond_l3", "bytes_written_beyond_l3"))
+    seen = set()
+    for leaf in leaves_of(space):
+        (nest,) = next(schedule for schedule in leaf.describe() if schedule.func == dag.outputs[0]).stages
+        (columns_around, rows_around), (width, rows) = (level[:2] for level in nest.levels[-2:])
+        run = max(64, 4 * width)
+        for segments, of in pairs:
+            found, total = (float(column(space, leaf, name).sum()) for name in (segments, of))
+            if run >= 512:
+                assert found == 0
+                seen.add("long")
+            elif columns_around == 1 and rows * rows_around > 32:
+                assert found == pytest.approx(total / run * (1 - run / 512), rel=1e-3)
+                seen.add("many")
+    assert seen == {"long", "many"}
+
+
 def test_rows_read_and_written_whole_are_not_tiled() -> None:
     found = traffic(twice)
     assert {run >= WIDE for run, _ in found} == {True, False}

@@ -163,6 +163,23 @@ def test_detect_caches_counts_our_part(tmp_path: Path) -> None:
     assert (caches.l1_bytes, caches.l2_bytes, caches.l3_bytes) == (48 << 10, 1 << 20, 8 << 20)
 
 
+def test_detect_caches_does_not_take_a_few_cores_for_a_whole_processor(tmp_path: Path) -> None:
+    for cpu in (0, 1):
+        _write_cache(tmp_path / f"cpu{cpu}" / "cache" / "index3", 3, "Unified", "260M", "0-1")
+    assert detect_caches((0, 1), tmp_path).l3_bytes == 32 << 20
+    assert detect_caches((0,), tmp_path).l3_bytes == 16 << 20
+
+
+def test_default_rates_go_by_what_the_cores_are_like() -> None:
+    intel, zen4, zen5 = (
+        CpuMachine.default(f"x86-64-linux-avx-avx2-f16c-fma-sse41-avx512-avx512_skylake-avx512_cannonlake-{name}")
+        for name in ("avx512_sapphirerapids", "avx512_zen4", "avx512_zen4-avx512_zen5")
+    )
+    assert zen4.operations.f32_add_seconds == 2 * intel.operations.f32_add_seconds
+    assert zen5.operations == intel.operations
+    assert intel.memory.l3_read_bytes_per_second < zen4.memory.l3_read_bytes_per_second
+
+
 def test_detect_caches_falls_back_to_typical_sizes(tmp_path: Path) -> None:
     assert detect_caches((0,), tmp_path).l2_bytes == 512 << 10
 

@@ -45,7 +45,7 @@ std::bitset<kMaxLoops> moving_loops(const std::array<double, kMaxLoops>& slopes)
     return loops;
 }
 
-// The same, with offsets to tell equal positions by.
+// What an Access says by itself, with offsets to tell equal positions by.
 EffectiveAccess with_offsets(const Access& access, int producer) {
     EffectiveAccess out = direct_access(access, producer);
     out.offsets = access.offsets;

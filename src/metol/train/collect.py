@@ -25,7 +25,9 @@ __all__ = ["CollectPlan", "Collector"]
 
 # A short search: what matters is that its result is among the samples, not that it is the best.
 # Sizes are fixed, for code for any size takes three to five times as long to compile, and runs as fast.
-_SEARCH = SearchOptions(beam_width=8, passes=1, discrepancies=False, budget_seconds=1.0, fixed_sizes=True)
+_SEARCH = SearchOptions(
+    beam_width=8, passes=1, discrepancies=False, restarts=False, budget_seconds=1.0, fixed_sizes=True
+)
 _KEPT_DETAIL = 200
 
 
