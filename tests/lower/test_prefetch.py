@@ -1,6 +1,7 @@
 """Rows asked for an iteration ahead: offered where that hides something, in the code, right at every size."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from small_pipelines import (
     HEIGHT,
+    SOME_TARGET,
     WIDTH,
     ExactRuns,
     X,
@@ -20,6 +22,7 @@ from small_pipelines import (
     pyramid,
     scan,
     schedule_of,
+    some_machine,
     transpose,
 )
 
@@ -189,8 +192,11 @@ def narrow() -> hl.Pipeline:
 def test_a_search_looks_ahead_where_that_is_asked_for_and_saves_time() -> None:
     def calls(*, prefetch: bool) -> list[Call]:
         options = SearchOptions(strategy="greedy", prefetch=prefetch, budget_seconds=None)
-        machine = CpuMachine.default(threads=2)
-        result = autoschedule(narrow(), threads=2, machine=machine, options=options)
+        machine = some_machine()
+        # One that takes its time to go elsewhere in memory.
+        slow = replace(machine.overheads, loop_entry_seconds=10 * machine.overheads.loop_entry_seconds)
+        machine = replace(machine, overheads=slow)
+        result = autoschedule(narrow(), target=SOME_TARGET, threads=2, machine=machine, options=options)
         return [directive.call for directive in result.schedule.directives]
 
     assert Call.PREFETCH in calls(prefetch=True)
