@@ -246,7 +246,7 @@ def _bench_random(
     """Time random programs, print the table, and tell whether all schedules of Metol's are right."""
     from metol.random_gains import FIRST_SEED, RandomFile, random_notes, random_tables, run_random
 
-    peers = [column for column in columns if column.name != "metol"]
+    peers = [column for column in columns if str(column) != "metol"]
     first_seed = FIRST_SEED + options.seed
 
     def run(**how: Any) -> Iterator[Any]:
