@@ -14,6 +14,7 @@ from typing import Any
 from metol.measure import LocalRunner, Measurement, PipelineSource, Progress, RunOptions, Scheduler
 from metol.row_file import RowFile
 from metol.text_table import NOTHING, TextTable, geometric_mean, three_digits
+from metol.train import CollectPlan
 from metol.variants import Variant, schedule_variant
 
 __all__ = ["FIRST_SEED", "RandomFile", "RandomGain", "random_notes", "random_tables", "run_random"]
@@ -22,9 +23,6 @@ ROW_VERSION = 1
 FIRST_SEED = 100_000
 """Programs from here on are not trained on: `metol train generate` begins at 0."""
 _METOL = "metol"
-# As programs to train on are: their sizes by turns, and how long the best schedule may be predicted to take, in ms.
-_SIZES = (1, 4, 16, 32)
-_RUN_MS = (0.05, 200.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,41 +96,43 @@ def run_random(
     """
     done = {row.app: row for row in known if row.circumstances == circumstances}
     runner = LocalRunner(options, progress)
+    plan = CollectPlan(most_funcs=most_funcs)
     seed = first_seed
     while count > 0:
-        source = _source(seed, most_funcs)
+        source = plan.source(seed)
         seed += 1
         row = done.get(source.label)
         if row is None:
             progress(f"{source.label}: searching")
             variant = schedule_variant(source, None, options.threads)
-            row = _measure(source, variant, peers, runner, circumstances)
+            row = _unsuitable(source, variant, plan, circumstances)
+            row = row or _measure(source, variant, peers, runner, circumstances)
             save(row)
         count -= bool(row.run_ms)
         yield row
 
 
-def _source(seed: int, most_funcs: int) -> PipelineSource:
-    size = _SIZES[seed % len(_SIZES)]
-    return PipelineSource.parse(f"random:{seed}/least_funcs=3/most_funcs={most_funcs}/size={size}")
+def _unsuitable(source: PipelineSource, variant: Variant, plan: CollectPlan, circumstances: str) -> RandomGain | None:
+    """Return the row of a program that is not to be measured; None for one that is."""
+    if variant.result is None:
+        return RandomGain(source.label, circumstances, None, ((_METOL, None),), (f"metol: {variant.refusal}",))
+    predicted_ms = 1e3 * variant.result.predicted_seconds
+    if plan.suits(predicted_ms):
+        return None
+    return RandomGain(source.label, circumstances, predicted_ms, notes=(f"predicted to take {predicted_ms:.3g} ms",))
 
 
 def _measure(
     source: PipelineSource, variant: Variant, peers: Sequence[Scheduler], runner: LocalRunner, circumstances: str
 ) -> RandomGain:
-    if variant.result is None:
-        return RandomGain(source.label, circumstances, None, ((_METOL, None),), (f"metol: {variant.refusal}",))
-    predicted_ms = 1e3 * variant.result.predicted_seconds
-    if not _RUN_MS[0] <= predicted_ms <= _RUN_MS[1]:
-        note = f"predicted to take {predicted_ms:.3g} ms"
-        return RandomGain(source.label, circumstances, predicted_ms, notes=(note,))
+    assert variant.result is not None
     with tempfile.TemporaryDirectory(prefix="metol-") as folder:
         own = Scheduler.of_file(variant.save(Path(folder)))
         measured = runner.run(source, [own, *peers])
     rows = dict(zip((_METOL, *map(str, peers)), measured, strict=True))
     times = {name: _time(name, row) for name, row in rows.items()}
     notes = tuple(f"{name}: {row.problem}" for name, row in rows.items() if times[name] is None)
-    return RandomGain(source.label, circumstances, predicted_ms, tuple(times.items()), notes)
+    return RandomGain(source.label, circumstances, 1e3 * variant.result.predicted_seconds, tuple(times.items()), notes)
 
 
 def _time(name: str, row: Measurement) -> float | None:

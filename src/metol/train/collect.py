@@ -66,6 +66,11 @@ class CollectPlan:
         limits = f"least_funcs={self.least_funcs}/most_funcs={self.most_funcs}"
         return PipelineSource.parse(f"random:{seed}/{limits}/size={size}")
 
+    def suits(self, predicted_ms: float) -> bool:
+        """Tell whether a program's best may take so long."""
+        low, high = self.run_ms
+        return low / 2 <= predicted_ms <= high * 2
+
 
 class Collector:
     """Collects samples into a folder."""
@@ -125,8 +130,7 @@ class Collector:
             if found.result is None:
                 return self._program(source, planner, note="; ".join(found.refusals))
             predicted_ms = 1e3 * found.result.cost_seconds
-            low, high = self._plan.run_ms
-            if not (is_any_time_right or low / 2 <= predicted_ms <= high * 2):
+            if not (is_any_time_right or self._plan.suits(predicted_ms)):
                 return self._program(source, planner, note=f"predicted to take {predicted_ms:.3g} ms")
             drawn = draw_nests(planner, found, planner.model, self._plan.draw, seed)
             run = RunOptions(
