@@ -44,9 +44,9 @@ double evaluations(const PipelineIndex& index, Regions& regions, const LoopNest&
         const auto turns = static_cast<double>(regions.iterations(schedule.compute));
         const auto points = static_cast<double>(
             (stage.index > 0 ? regions.loops(reader, schedule.compute) : regions.production(stage.func)).points());
-        const StageReads reads = effective_reads(index, nest, reader);
-        const auto use = std::ranges::find(reads.inlined, func, &InlinedUse::func);
-        total += use == reads.inlined.end() ? 0 : use->calls_per_point * points * turns;
+        const auto reads = effective_reads(index, nest, reader);
+        const auto use = std::ranges::find(reads->inlined, func, &InlinedUse::func);
+        total += use == reads->inlined.end() ? 0 : use->calls_per_point * points * turns;
         if (total > limit) {
             break;
         }

@@ -34,6 +34,9 @@ EffectiveAccess direct_access(const Access& access, int producer) {
 
 namespace {
 
+// What Stages read that a thread keeps.
+constexpr size_t kKeptReads = 1024;
+
 // Pairs of an offset outside and one inside that are looked at.
 constexpr size_t kMaxPairs = 1024;
 
@@ -160,9 +163,7 @@ void include(std::vector<EffectiveAccess>& accesses, EffectiveAccess&& access) {
     count_offsets(*same);
 }
 
-}  // namespace
-
-StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+StageReads find_reads(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     StageReads reads;
     const std::vector<Edge>& edges = index.stage(stage_id).edges;
     if (std::ranges::none_of(edges, [&](const Edge& e) { return nest[e.producer].placement == Placement::Inline; })) {
@@ -208,6 +209,24 @@ StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int
         }
     }
     return reads;
+}
+
+}  // namespace
+
+std::shared_ptr<const StageReads> effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage,
+                                                  FuncTable& inlined) {
+    thread_local SiteTable<std::shared_ptr<const StageReads>, kKeptReads> kept;
+    kept.lend();
+    const uint64_t key = site_key(0, stage, Site{}) ^ inlined_hash(index, nest, index.stage(stage).func, inlined);
+    if (const auto* found = kept.find(key)) {
+        return *found;
+    }
+    return kept.add(key) = std::make_shared<const StageReads>(find_reads(index, nest, stage));
+}
+
+std::shared_ptr<const StageReads> effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage) {
+    Borrowed<FuncTable> inlined;
+    return effective_reads(index, nest, stage, *inlined);
 }
 
 std::vector<int> readers_of(const PipelineIndex& index, const LoopNest& nest, int func) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bitset>
+#include <memory>
 #include <vector>
 
 #include "schedule/regions.hpp"
@@ -37,7 +38,11 @@ struct StageReads {
     std::vector<InlinedUse> inlined;
 };
 
-StageReads effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage);
+// Each thread keeps what it has worked out, for loop nests that are looked at one after the other differ in little.
+// `inlined` is of this loop nest.
+std::shared_ptr<const StageReads> effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage,
+                                                  FuncTable& inlined);
+std::shared_ptr<const StageReads> effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage);
 
 // The Stages that read `func`, looking through what is inlined.
 std::vector<int> readers_of(const PipelineIndex& index, const LoopNest& nest, int func);

@@ -18,15 +18,15 @@ double tile_operations(const CpuParameters& machine, const PipelineIndex& index,
     for (int32_t count : own.levels.back()) {
         points *= count;
     }
-    const StageReads reads = effective_reads(index, nest, stage_id);
+    const auto reads = effective_reads(index, nest, stage_id);
     double operations = operations_of(stage);
-    for (const InlinedUse& use : reads.inlined) {
+    for (const InlinedUse& use : reads->inlined) {
         operations += use.calls_per_point * operations_of(index.stage(index.func(use.func).stages.front()));
     }
     const double registers =
         std::max(1.0, static_cast<double>(own.vector_width) * stage.widest_bytes / machine.vector_bytes);
     double lanes = 0;  // that are loaded by themselves, of each vector
-    for (const EffectiveAccess& access : reads.accesses) {
+    for (const EffectiveAccess& access : reads->accesses) {
         if (own.vector_width > 1 && is_gathered(index, nest, access, own.vector_loop)) {
             lanes += access.count * own.vector_width;
         }

@@ -306,7 +306,8 @@ void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow
     const StageNest& nest = nest_of(index_, nest_, stage_id);
     chain_->sites.clear();
     regions_.chain(stage_id, chain_->sites);
-    StageContext context{stage_id, nest, chain_->sites, 0, 1, effective_reads_of(stage_id)};
+    const std::shared_ptr<const StageReads> reads = effective_reads(index_, nest_, stage_id, *inlined_);
+    StageContext context{stage_id, nest, chain_->sites, 0, 1, *reads};
     for (int32_t points : nest.levels.back()) {
         context.tile_points *= points;
     }

@@ -195,11 +195,11 @@ bool waits_for_itself(const PipelineIndex& index, const LoopNest& nest, int lead
 
 // Do both load from the same memory, what is inlined into them looked through?
 bool reads_the_same(const PipelineIndex& index, const LoopNest& nest, int stage, int other) {
-    const StageReads own = effective_reads(index, nest, stage);
-    const StageReads others = effective_reads(index, nest, other);
-    return std::any_of(own.accesses.begin(), own.accesses.end(), [&](const EffectiveAccess& access) {
-        return std::any_of(others.accesses.begin(), others.accesses.end(),
-                           [&](const EffectiveAccess& with) { return with.producer == access.producer; });
+    const auto own = effective_reads(index, nest, stage);
+    const auto others = effective_reads(index, nest, other);
+    return std::ranges::any_of(own->accesses, [&](const EffectiveAccess& access) {
+        return std::ranges::find(others->accesses, access.producer, &EffectiveAccess::producer) !=
+               others->accesses.end();
     });
 }
 

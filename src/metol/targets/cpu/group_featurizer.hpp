@@ -79,7 +79,6 @@ class GroupFeaturizer {
     double storage_bytes(int func);
 
     const std::vector<ReadBox>& reads_at(int stage, const Site& site);
-    const StageReads& effective_reads_of(int stage);
 
     // Bytes that one iteration of a site touches: what it reads from outside, what is stored inside, what it writes.
     // Past the size of the largest cache, as much as is found at first.
@@ -142,7 +141,6 @@ class GroupFeaturizer {
     Regions regions_;
     bool is_shared_ = false;  // does any Stage of the group share the loops of another?
     Borrowed<SiteTable<std::vector<ReadBox>, kKeptReads>> reads_;
-    Borrowed<SiteTable<StageReads, kKeptReads>> effective_reads_;
     Borrowed<SiteTable<double>> touched_;
     Borrowed<SiteTable<double>> storage_;  // bytes, and whether in registers
     Borrowed<FuncTable> inlined_;

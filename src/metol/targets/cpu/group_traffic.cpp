@@ -84,14 +84,6 @@ const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& sit
     return reads;
 }
 
-const StageReads& GroupFeaturizer::effective_reads_of(int stage) {
-    const uint64_t key = site_key(0, stage, Site{}) ^ inlined_hash(index_, nest_, index_.stage(stage).func, *inlined_);
-    if (const auto* found = effective_reads_->find(key)) {
-        return *found;
-    }
-    return effective_reads_->add(key) = effective_reads(index_, nest_, stage);
-}
-
 void GroupFeaturizer::Outside::include(int func, const Box& box, bool may_be_apart) {
     const auto f = static_cast<size_t>(func);
     if (f >= places.size()) {

@@ -81,7 +81,7 @@ std::vector<DecisionFamily> prefetch_families(const CpuParameters& machine, cons
     decision.trips.fill(1);
     Regions regions(index, nest);
     const StageNest& own = nest_of(index, nest, step.stage);
-    const StageReads reads = effective_reads(index, nest, step.stage);
+    const auto reads = effective_reads(index, nest, step.stage);
     std::vector<ReadBox> boxes;
     for (int level = own.is_parallel ? 1 : 0; level < own.inner_level(); level++) {
         for (size_t loop = 0; loop < index.stage(step.stage).loops.size(); loop++) {
@@ -104,7 +104,7 @@ std::vector<DecisionFamily> prefetch_families(const CpuParameters& machine, cons
                     regions.computed(read.producer, Site{}).points() * func.bytes_per_point() > machine.l2_bytes;
                 if (is_beyond_l2 && fits_twice(machine, func, read.box) &&
                     fetches_its_lines(machine, func, read.box, schedule.innermost_dim) &&
-                    changes_rows(reads, read.producer, schedule.innermost_dim, loop)) {
+                    changes_rows(*reads, read.producer, schedule.innermost_dim, loop)) {
                     decision.level = static_cast<int8_t>(level);
                     decision.trips[0] = read.producer;
                     decision.trips[1] = static_cast<int32_t>(loop);

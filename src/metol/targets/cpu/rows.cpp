@@ -57,8 +57,8 @@ bool is_in_vectors(const PipelineIndex& index, const LoopNest& nest, const FuncS
     const std::vector<int> readers = readers_of(index, nest, schedule.func);
     return std::any_of(readers.begin(), readers.end(), [&](int reader) {
         const int v = nest[index.stage(reader).func].is_computed() ? nest_of(index, nest, reader).vector_loop : -1;
-        const std::vector<EffectiveAccess> accesses = effective_reads(index, nest, reader).accesses;
-        return v >= 0 && std::any_of(accesses.begin(), accesses.end(), [&](const EffectiveAccess& access) {
+        return v >= 0 &&
+               std::ranges::any_of(effective_reads(index, nest, reader)->accesses, [&](const EffectiveAccess& access) {
                    return access.producer == schedule.func && is_dense(access, v, schedule.innermost_dim);
                });
     });

@@ -125,7 +125,7 @@ class StageFeaturizer {
             warp.rows = std::max(1.0, std::min<double>(all, machine_.warp_threads) / warp.along);
         }
         const double runs = blocks_ * warps_ * serial_;
-        reads_ = effective_reads(index_, nest_, id_);
+        reads_ = *effective_reads(index_, nest_, id_);
         double loaded = 0;
         for (const EffectiveAccess& access : reads_.accesses) {
             const double sectors =
