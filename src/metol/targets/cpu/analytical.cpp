@@ -1,6 +1,8 @@
 #include "targets/cpu/analytical.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "targets/cpu/feature_table.hpp"
 
@@ -13,6 +15,8 @@ namespace {
 constexpr double kOverlapShare = 0.3;
 // The same of lines that come from a core's own caches and the last one: the core runs ahead of them only so far.
 constexpr double kLineOverlapShare = 0.6;
+// The same of memory traffic: the prefetchers run ahead of whole tiles.
+constexpr double kMemoryOverlapShare = 0.4;
 // By how much the time of one task differs from the next.
 constexpr double kStragglerShare = 0.2;
 
@@ -47,10 +51,11 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     const double gathers =
         vectors * feature(k_scalar_loads_per_vector) * machine.seconds_per_gathered_element / workers;
     const double visible = visible_share(dense + gathers, compute, kOverlapShare);
+    const double busy = compute + feature(k_num_scalars) * scalar;
     const double lines = (feature(k_bytes_into_l1) * machine.seconds_per_byte_into_l1 +
                           feature(k_bytes_into_l2) * machine.seconds_per_byte_into_l2) /
                          workers;
-    const double visible_lines = visible_share(lines, compute + feature(k_num_scalars) * scalar, kLineOverlapShare);
+    const double visible_lines = visible_share(lines, busy, kLineOverlapShare);
     out[t_vector_loads] = visible * machine.seconds_per_vector_load / workers;
     out[t_scalar_loads_of_vectors] = visible * machine.seconds_per_gathered_element / workers;
     out[t_scalar_loads_of_scalars] = machine.seconds_per_scalar_load / workers;
@@ -76,6 +81,19 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     const double slowdown = (is_shared ? machine.tiled_slowdown_all_cores : machine.tiled_slowdown) - 1;
     out[t_tiled_bytes_into_l3] = out[t_bytes_into_l3] * slowdown;
     out[t_tiled_bytes_written_beyond_l3] = out[t_bytes_written_beyond_l3] * slowdown;
+    const std::array memory = {std::pair{k_bytes_into_l3, t_bytes_into_l3},
+                               std::pair{k_tiled_bytes_into_l3, t_tiled_bytes_into_l3},
+                               std::pair{k_bytes_written_beyond_l2, t_bytes_written_beyond_l2},
+                               std::pair{k_bytes_written_beyond_l3, t_bytes_written_beyond_l3},
+                               std::pair{k_tiled_bytes_written_beyond_l3, t_tiled_bytes_written_beyond_l3}};
+    double moving = 0;
+    for (const auto& [bytes, term] : memory) {
+        moving += feature(bytes) * out[term];
+    }
+    const double visible_memory = visible_share(moving, busy, kMemoryOverlapShare);
+    for (const auto& [bytes, term] : memory) {
+        out[term] *= visible_memory;
+    }
     out[t_bytes_faulted] = is_shared ? machine.seconds_per_fault_byte_all_cores : machine.seconds_per_fault_byte;
 
     out[t_allocations] = feature(k_inlined_calls) > 0 ? 0 : machine.seconds_per_allocation / workers;
