@@ -27,28 +27,40 @@ _SUITE = {
     "nl_means": "nl_means:APP",
     "conv_layer": "conv_layer:APP",
 }
-_VARIANTS = {"matmul_f64": "matmul:APP_F64"}
+_FULL_SUITE = _SUITE | {
+    "camera_pipe": "camera_pipe:APP",
+    "lens_blur": "lens_blur:APP",
+    "bgu": "bgu:APP",
+    "depthwise_separable_conv": "depthwise_separable_conv:APP",
+    "learned_demosaic": "learned_demosaic:APP",
+}
+_SUITES = {"core": _SUITE, "full": _FULL_SUITE}
+_VARIANTS = {"matmul_f64": "matmul:APP_F64", "conv_relu": "conv_layer:APP_RELU"}
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of the suite, one per application."""
-    return tuple(_SUITE)
+def names(suite: str = "core") -> tuple[str, ...]:
+    """Return the names of a suite, one per application.
+
+    Args:
+        suite: `core`, 13 applications that take seconds to schedule, or `full`, all of them.
+    """
+    return tuple(_SUITES[suite])
 
 
 def variants() -> tuple[str, ...]:
-    """Return the names of the apps that `get` knows beside the suite: the same algorithm on another type."""
+    """Return the names of the apps that `get` knows beside the suites: the same algorithm on another type or size."""
     return tuple(_VARIANTS)
 
 
 def get(name: str) -> App:
-    """Import and return one app of the suite or one variant.
+    """Import and return one app of a suite or one variant.
 
     Raises:
         UnknownAppError: no app has this name.
     """
-    location = (_SUITE | _VARIANTS).get(name)
+    location = (_FULL_SUITE | _VARIANTS).get(name)
     if location is None:
-        known = ", ".join((*_SUITE, *_VARIANTS))
+        known = ", ".join((*_FULL_SUITE, *_VARIANTS))
         raise UnknownAppError(f"No application is called `{name}`; choose one of {known}.")
     module, attribute = location.split(":")
     app: App = getattr(importlib.import_module(f".{module}", __package__), attribute)

@@ -27,20 +27,26 @@ def test_names_are_the_suite():
     )
 
 
-@pytest.mark.parametrize("name", metol_apps.names() + metol_apps.variants())
+def test_names_of_the_full_suite_are_those_and_more():
+    core, full = metol_apps.names(), metol_apps.names("full")
+    assert full[: len(core)] == core
+    assert full[len(core) :] == ("camera_pipe", "lens_blur", "bgu", "depthwise_separable_conv", "learned_demosaic")
+
+
+@pytest.mark.parametrize("name", metol_apps.names("full") + metol_apps.variants())
 def test_get_returns_the_app_of_that_name(name):
     assert metol_apps.get(name).name == name
 
 
 def test_variants_are_not_counted_in_the_suite():
-    assert metol_apps.variants() == ("matmul_f64",)
-    assert not set(metol_apps.variants()) & set(metol_apps.names())
+    assert metol_apps.variants() == ("matmul_f64", "conv_relu")
+    assert not set(metol_apps.variants()) & set(metol_apps.names("full"))
 
 
 def test_get_unknown_lists_what_exists():
     with pytest.raises(UnknownAppError) as error:
         metol_apps.get("haris")
-    for name in ("haris", *metol_apps.names(), *metol_apps.variants()):
+    for name in ("haris", *metol_apps.names("full"), *metol_apps.variants()):
         assert name in str(error.value)
 
 
