@@ -1,4 +1,4 @@
-"""The application suite: pipelines with estimates and no schedule, by name.
+"""The application suites: pipelines with estimates and no schedule, by name.
 
 What leaves is an `App` (algorithm, inputs, NumPy reference, tolerance) at the sizes of Adams et al. 2019, §6.1.
 The modules of the apps, and with them Halide, are imported only when an app is asked for.
@@ -42,8 +42,13 @@ def names(suite: str = "core") -> tuple[str, ...]:
     """Return the names of a suite, one per application.
 
     Args:
-        suite: `core`, 13 applications that take seconds to schedule, or `full`, all of them.
+        suite: `core`, the thirteen that tables are about where nothing else is said, or `full`, all of them.
+
+    Raises:
+        UnknownAppError: no suite has this name.
     """
+    if suite not in _SUITES:
+        raise UnknownAppError(f"No suite is called `{suite}`; choose one of {', '.join(_SUITES)}.")
     return tuple(_SUITES[suite])
 
 

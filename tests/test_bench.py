@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from command_line import PIPELINES
 
+import metol_apps
 from metol import SearchOptions, autoschedule
 from metol.bench import BenchReport, parse_sources, run_bench
 from metol.errors import MetolError, UnknownAppError
@@ -72,10 +73,18 @@ def test_result_file_of_another_version_is_refused(tmp_path: Path) -> None:
         BenchReport.load(tmp_path / "rows.json")
 
 
-def test_sources_are_the_suite_where_none_is_named() -> None:
-    import metol_apps
+@pytest.mark.parametrize("suite", ["core", "full"])
+def test_sources_are_a_suite_where_none_is_named(suite: str) -> None:
+    assert tuple(source.location for source in parse_sources((), suite)) == metol_apps.names(suite)
 
-    assert tuple(source.location for source in parse_sources(())) == metol_apps.names()
+
+def test_unknown_suite_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UnknownAppError, match="`most`; choose one of core, full"):
+        parse_sources((), "most")
+
+
+def test_sources_are_those_that_are_named_whatever_the_suite() -> None:
+    assert [source.location for source in parse_sources(("blur",), "full")] == ["blur"]
 
 
 def test_unknown_app_is_refused_before_anything_runs() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import metol_apps
 from metol.errors import MetolError
 from metol.measure import LocalRunner, Measurement, PipelineSource, Progress, RunOptions, Scheduler, SourceKind, Status
 from metol.provenance import Provenance
@@ -71,16 +72,14 @@ class BenchReport:
         )
 
 
-def parse_sources(texts: Sequence[str]) -> tuple[PipelineSource, ...]:
-    """Read what to measure; without any, the whole suite.
+def parse_sources(texts: Sequence[str], suite: str = "core") -> tuple[PipelineSource, ...]:
+    """Read what to measure; without any, a whole suite.
 
     Raises:
-        UnknownAppError: no application of that name, found before hours are spent on the others.
+        UnknownAppError: no application or suite of that name, found before hours are spent on the others.
         MetolError: a text that names no pipeline.
     """
-    import metol_apps
-
-    sources = tuple(map(PipelineSource.parse, texts or metol_apps.names()))
+    sources = tuple(map(PipelineSource.parse, texts or metol_apps.names(suite)))
     for source in sources:
         if source.kind is SourceKind.APP:
             metol_apps.get(source.location)

@@ -28,9 +28,10 @@ Seed = Annotated[int, typer.Option(help="Seed of whatever is random.")]
 
 
 def bench(
-    apps: Annotated[
-        list[str] | None, typer.Argument(help=f"Names of apps, {SOURCE_HELP}; by default the suite.")
-    ] = None,
+    apps: Annotated[list[str] | None, typer.Argument(help=f"Names of apps, {SOURCE_HELP}; by default a suite.")] = None,
+    suite: Annotated[
+        str, typer.Option(help="Without names: core, thirteen applications, or full, all of them.")
+    ] = "core",
     schedulers: Annotated[
         str,
         typer.Option(
@@ -95,7 +96,7 @@ def bench(
         raise MetolError("`--random` draws its own programs; name none.")
     require_writable(json)
     require_writable(markdown)
-    sources = parse_sources(apps or ())
+    sources = parse_sources(apps or (), suite)
     columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
     timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
     run_options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)

@@ -228,11 +228,11 @@ def verify_random(
 
 @app.command()
 def apps() -> None:
-    """List the applications of the suite."""
+    """List the applications; those of the core suite come first."""
     import metol_apps
 
     console = Console(highlight=False)
-    for name in metol_apps.names():
+    for name in metol_apps.names("full"):
         console.print(f"{name:24} {escape(metol_apps.get(name).description)}", soft_wrap=True)
 
 

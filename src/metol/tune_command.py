@@ -109,12 +109,13 @@ def _expand(texts: Sequence[str]) -> "list[PipelineSource]":
     import metol_apps
     from metol.measure import PipelineSource
 
+    names = metol_apps.names("full")
     sources = []
     for text in texts:
         path = Path(text)
-        if not path.exists() or not all((path.parent / f"{name}.py").exists() for name in metol_apps.names()):
+        if not path.exists() or not all((path.parent / f"{name}.py").exists() for name in names):
             sources.append(PipelineSource.parse(text))
-        elif path.stem in metol_apps.names():
+        elif path.stem in names:
             sources.append(PipelineSource.parse(f"app:{path.stem}"))
     return sources
 

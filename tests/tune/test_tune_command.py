@@ -57,10 +57,11 @@ def test_mistake_is_told_in_one_line_with_exit_code_2(words: tuple[str, ...], me
 def test_files_of_the_suite_stand_for_its_apps(tmp_path: Path) -> None:
     apps = tmp_path / "apps"
     apps.mkdir()
-    for name in ("__init__", "images", *metol_apps.names()):
+    names = metol_apps.names("full")
+    for name in ("__init__", "images", *names):
         (apps / f"{name}.py").touch()
     texts = sorted(str(path) for path in apps.iterdir())
-    suite = [PipelineSource.parse(f"app:{name}") for name in sorted(metol_apps.names())]
+    suite = [PipelineSource.parse(f"app:{name}") for name in sorted(names)]
     assert _expand([*texts, "app:blur"]) == [*suite, PipelineSource.parse("app:blur")]
 
 
