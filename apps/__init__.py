@@ -10,7 +10,7 @@ from metol.errors import UnknownAppError
 
 from .app import App, Inputs, Shape, Tolerance
 
-__all__ = ["App", "Inputs", "Shape", "Tolerance", "get", "names", "variants"]
+__all__ = ["App", "Inputs", "Shape", "Tolerance", "get", "names", "network", "variants"]
 
 _SUITE = {
     "harris": "harris:APP",
@@ -36,6 +36,10 @@ _FULL_SUITE = _SUITE | {
 }
 _SUITES = {"core": _SUITE, "full": _FULL_SUITE}
 _VARIANTS = {"matmul_f64": "matmul:APP_F64", "conv_relu": "conv_layer:APP_RELU"}
+_NETWORK = tuple(
+    f"resnet50_{part}"
+    for part in ("stem", *(f"conv{stage}{first}" for stage in range(2, 6) for first in ("_first", "")), "head")
+)
 
 
 def names(suite: str = "core") -> tuple[str, ...]:
@@ -57,15 +61,23 @@ def variants() -> tuple[str, ...]:
     return tuple(_VARIANTS)
 
 
+def network() -> tuple[str, ...]:
+    """Return the names of the parts of ResNet-50, which `get` knows, too."""
+    return _NETWORK
+
+
 def get(name: str) -> App:
-    """Import and return one app of a suite or one variant.
+    """Import and return one app of a suite, one variant, or one part of a network.
 
     Raises:
         UnknownAppError: no app has this name.
     """
+    if name in _NETWORK:
+        part: App = importlib.import_module(".resnet50", __package__).PARTS[name]
+        return part
     location = (_FULL_SUITE | _VARIANTS).get(name)
     if location is None:
-        known = ", ".join((*_FULL_SUITE, *_VARIANTS))
+        known = ", ".join((*_FULL_SUITE, *_VARIANTS, *_NETWORK))
         raise UnknownAppError(f"No application is called `{name}`; choose one of {known}.")
     module, attribute = location.split(":")
     app: App = getattr(importlib.import_module(f".{module}", __package__), attribute)

@@ -33,7 +33,7 @@ def test_names_of_the_full_suite_are_those_and_more():
     assert full[len(core) :] == ("camera_pipe", "lens_blur", "bgu", "depthwise_separable_conv", "learned_demosaic")
 
 
-@pytest.mark.parametrize("name", metol_apps.names("full") + metol_apps.variants())
+@pytest.mark.parametrize("name", metol_apps.names("full") + metol_apps.variants() + metol_apps.network())
 def test_get_returns_the_app_of_that_name(name):
     assert metol_apps.get(name).name == name
 
@@ -46,7 +46,7 @@ def test_variants_are_not_counted_in_the_suite():
 def test_get_unknown_lists_what_exists():
     with pytest.raises(UnknownAppError) as error:
         metol_apps.get("haris")
-    for name in ("haris", *metol_apps.names("full"), *metol_apps.variants()):
+    for name in ("haris", *metol_apps.names("full"), *metol_apps.variants(), *metol_apps.network()):
         assert name in str(error.value)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import metol_apps
 
-APPS = [metol_apps.get(name) for name in metol_apps.names("full") + metol_apps.variants()]
+APPS = [metol_apps.get(name) for name in metol_apps.names("full") + metol_apps.variants() + metol_apps.network()]
 
 
 @pytest.fixture(params=APPS, ids=[app.name for app in APPS])
