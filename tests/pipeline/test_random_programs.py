@@ -90,6 +90,11 @@ def test_number_of_funcs_is_as_asked(least: int, most: int) -> None:
     assert len(set(counts)) > 2
 
 
+def test_a_product_of_a_product_has_two_axes_of_different_names() -> None:
+    dag = extract(random_program(100_004, most_funcs=40, size=1).pipeline)
+    assert func_count(dag) >= 3
+
+
 @pytest.mark.parametrize("seed", range(14))
 def test_results_are_finite_vary_and_lie_in_their_range(seed: int) -> None:
     made = random_program(seed, most_funcs=12)

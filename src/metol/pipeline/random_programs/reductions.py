@@ -183,6 +183,8 @@ def matmul(b: Builder) -> bool:
     if not b.affords(2.0 * image.points * count):
         return False
     out = Axis(f"n{count}", 0, count)
+    if row.unit == out.unit:  # the product of such a product: each axis has a name of its own
+        return False
     factor = b.input([(out.unit, count), ("k", inner.extent)], "f32" if image.values.is_float else "i32")
     domain = b.domain(inner)
     product = multiply(image.at({inner.unit: domain.x}), factor.at({"k": domain.x - inner.low}))
