@@ -175,6 +175,11 @@ def _inputs(output_shape: Shape, seed: int) -> Inputs:
     return {"input": image, "before": before.astype(np.float32), "after": after.astype(np.float32)}
 
 
+def _reference_luma(image: Array) -> Array:
+    luma: Array = sum(np.float32(weight) * channel for weight, channel in zip(_LUMA, image, strict=True))
+    return luma
+
+
 def _summed(before: Array, after: Array, cells: tuple[int, int]) -> tuple[Array, Array]:
     """Return the matrices `[y, x, z, 4, 4]` and right sides `[y, x, z, 4, 3]` of cells -2 to `cells + 2`, blurred."""
     margin = 3
@@ -186,8 +191,7 @@ def _summed(before: Array, after: Array, cells: tuple[int, int]) -> tuple[Array,
     before, after = (np.pad(small, ((0, 0), *padding), mode="edge").astype(np.float64) for small in (before, after))
     terms = np.concatenate([before, np.ones_like(before[:1])])
     # The bin is what the pipeline takes, in float32.
-    luma = sum(np.float32(w) * channel for w, channel in zip(_LUMA, before.astype(np.float32), strict=True))
-    bins = (np.clip(luma, 0, 1) * np.float32(_BINS) + np.float32(0.5)).astype(int)
+    bins = (np.clip(_reference_luma(before.astype(np.float32)), 0, 1) * np.float32(_BINS) + np.float32(0.5)).astype(int)
     y, x = np.mgrid[: before.shape[1], : before.shape[2]]
     where = (y // _CELL, x // _CELL, bins + 2)
     matrices = np.zeros((rows, columns, _BINS + 5, _UNKNOWNS, _UNKNOWNS))
@@ -218,8 +222,7 @@ def _reference(inputs: Inputs) -> Array:
     y, x = np.arange(height), np.arange(width)
     # Cells begin at -2, bins at -1.
     rows, columns = ((v + 0.5) / _WHOLE_CELL - 0.5 + 2 for v in (y, x))
-    luma = sum(np.float32(w) * channel for w, channel in zip(_LUMA, image, strict=True))
-    depth = np.clip(luma, 0, 1) * _BINS + 1
+    depth = np.clip(_reference_luma(image), 0, 1) * _BINS + 1
     result = np.zeros((height, width, _COLOURS))
     terms = np.concatenate([image, np.ones_like(image[:1])]).astype(np.float64)
     row, column, bin_below = (np.floor(v).astype(int) for v in (rows, columns, depth))

@@ -34,7 +34,6 @@ _SETTINGS = {
     "white_level": _WHITE,
     "sharpen": 16,
 }
-_FLOATS = ("temperature", "gamma", "contrast")
 
 
 def _average(a: hl.Expr, b: hl.Expr) -> hl.Expr:
@@ -164,7 +163,7 @@ def _build() -> hl.Pipeline:
     raw = hl.ImageParam(hl.UInt(16), 2, "input")
     settings = {}
     for name, value in _SETTINGS.items():
-        kind = hl.Float(32) if name in _FLOATS else hl.Int(32)
+        kind = hl.Float(32) if isinstance(value, float) else hl.Int(32)
         settings[name] = hl.Param(kind, name, value)
         settings[name].set_estimate(value)
     corrected = _corrected(_demosaiced(_without_hot_pixels(raw)), settings)
@@ -204,13 +203,19 @@ def _shifted(image: Array, dx: int, dy: int) -> Array:
     return np.roll(image, (-dy, -dx), axis=(0, 1))
 
 
+def _reference_mean(a: Array, b: Array) -> Array:
+    mean: Array = (a + b + 1) >> 1
+    return mean
+
+
 def _reference_green(own: Array, across: tuple[Array, Array], along: tuple[Array, Array]) -> Array:
     guesses, changes = [], []
     for near, (dx, dy) in ((across, (1, 0)), (along, (0, 1))):
         bend = 2 * own - _shifted(own, -dx, -dy) - _shifted(own, dx, dy)
-        guesses.append(((near[0] + near[1] + 1) >> 1) + (bend >> 2))
+        guesses.append(_reference_mean(*near) + (bend >> 2))
         changes.append(np.abs(near[0] - near[1]) + np.abs(bend))
-    return np.where(changes[0] < changes[1], *guesses)
+    green: Array = np.where(changes[0] < changes[1], *guesses)
+    return green
 
 
 def _reference_demosaiced(mosaic: Array) -> Array:
@@ -220,23 +225,30 @@ def _reference_demosaiced(mosaic: Array) -> Array:
     green_at_blue = _reference_green(blue, (_shifted(by_blue, -1, 0), by_blue), (by_red, _shifted(by_red, 0, 1)))
     redder, bluer = red - green_at_red, blue - green_at_blue
 
-    def mean(a: Array, b: Array) -> Array:
-        return (a + b + 1) >> 1
-
     def diagonal(more: Array, green: Array, dx: int, dy: int) -> Array:
         falling = more, _shifted(more, dx, dy)
         rising = _shifted(more, dx, 0), _shifted(more, 0, dy)
         is_falling = np.abs(falling[0] - falling[1]) < np.abs(rising[0] - rising[1])
-        return green + np.where(is_falling, mean(*falling), mean(*rising))
+        return green + np.where(is_falling, _reference_mean(*falling), _reference_mean(*rising))
 
     result = np.empty((*mosaic.shape, _COLOURS), mosaic.dtype)
     result[0::2, 0::2] = np.stack(
-        [by_red + mean(_shifted(redder, -1, 0), redder), by_red, by_red + mean(_shifted(bluer, 0, -1), bluer)], -1
+        [
+            by_red + _reference_mean(_shifted(redder, -1, 0), redder),
+            by_red,
+            by_red + _reference_mean(_shifted(bluer, 0, -1), bluer),
+        ],
+        -1,
     )
     result[0::2, 1::2] = np.stack([red, green_at_red, diagonal(bluer, green_at_red, 1, -1)], -1)
     result[1::2, 0::2] = np.stack([diagonal(redder, green_at_blue, -1, 1), green_at_blue, blue], -1)
     result[1::2, 1::2] = np.stack(
-        [by_blue + mean(redder, _shifted(redder, 0, 1)), by_blue, by_blue + mean(bluer, _shifted(bluer, 1, 0))], -1
+        [
+            by_blue + _reference_mean(redder, _shifted(redder, 0, 1)),
+            by_blue,
+            by_blue + _reference_mean(bluer, _shifted(bluer, 1, 0)),
+        ],
+        -1,
     )
     return result
 

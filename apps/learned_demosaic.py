@@ -67,14 +67,18 @@ def _build() -> hl.Pipeline:
     return hl.Pipeline(output)
 
 
+def _places(pixel: int) -> tuple[slice, slice]:
+    """Return the rows and columns of one of the four pixels."""
+    return slice(pixel // 2, None, 2), slice(pixel % 2, None, 2)
+
+
 def _inputs(output_shape: Shape, seed: int) -> Inputs:
     _, height, width = output_shape
     rng = np.random.default_rng(seed)
     image = photograph(height, width, seed=seed)
     mosaic = np.empty((height, width), np.float32)
     for pixel, colour in enumerate(_KNOWN):
-        across, down = slice(pixel % 2, None, 2), slice(pixel // 2, None, 2)
-        mosaic[down, across] = image[colour, down, across]
+        mosaic[_places(pixel)] = image[colour][_places(pixel)]
     inputs: dict[str, Array] = {"input": mosaic}
     for level in range(_LAYERS):
         # As large as leaves the size of what goes through a layer as it is (He et al. 2015).
@@ -101,8 +105,7 @@ def _reference(inputs: Inputs) -> Array:
     pixels = features.reshape(rows, columns, 2, 2, _COLOURS).transpose(4, 0, 2, 1, 3)
     colours: Array = pixels.reshape(_COLOURS, 2 * rows, 2 * columns)[:, :height, :width].copy()
     for pixel, colour in enumerate(_KNOWN):
-        across, down = slice(pixel % 2, None, 2), slice(pixel // 2, None, 2)
-        colours[colour, down, across] += mosaic[down, across]
+        colours[colour][_places(pixel)] += mosaic[_places(pixel)]
     return colours.astype(np.float32)
 
 

@@ -76,7 +76,7 @@ class StageFeaturizer {
         measure_bytes(out);
         out[k_launches] = 1;
         const double slowdown = static_cast<double>(out[k_sm_imbalance]) * static_cast<double>(out[k_exposed_latency]);
-        for (const InlinedUse& use : reads_.inlined) {
+        for (const InlinedUse& use : reads_->inlined) {
             std::vector<float> part(kFeatureCount, 0.0F);
             part[k_inlined_lanes] =
                 static_cast<float>(use.calls_per_point * static_cast<double>(out[k_lanes_issued]) * slowdown);
@@ -125,9 +125,9 @@ class StageFeaturizer {
             warp.rows = std::max(1.0, std::min<double>(all, machine_.warp_threads) / warp.along);
         }
         const double runs = blocks_ * warps_ * serial_;
-        reads_ = *effective_reads(index_, nest_, id_);
+        reads_ = effective_reads(index_, nest_, id_);
         double loaded = 0;
-        for (const EffectiveAccess& access : reads_.accesses) {
+        for (const EffectiveAccess& access : reads_->accesses) {
             const double sectors =
                 sectors_of(access, threads, warp, innermost_dim(access.producer), sectors_per_element(access.producer));
             loaded += is_known(access.producer) ? access.count * sectors : 0;
@@ -181,7 +181,7 @@ class StageFeaturizer {
     const Stage& stage_;
     const StageNest& tiling_;
     Regions regions_;
-    StageReads reads_;
+    std::shared_ptr<const StageReads> reads_;
     double blocks_ = 1;
     double warps_ = 1;
     double serial_ = 1;
