@@ -29,9 +29,12 @@ MODES = ("residual", "network")
 _UNIT_SHARE = 0.01
 # The logarithm from which on an error counts in proportion, not squared: some schedules are off by orders.
 _STEEPEST = 0.5
-# Step and decay of constant gains.
+# Step of constant gains.
 _CONSTANT_RATE = 0.05
-_CONSTANT_DECAY = 0.02
+# What their mean square costs, by mode: 0 is a gain of 1 where the analytical model is corrected. With less, several
+# terms that go up and down together take gains far from 1 that cancel out where there are samples, and a search finds
+# where they do not.
+_CONSTANT_PRICES = {"residual": 0.1, "network": 0.0}
 # Features of the whole program: the search remembers the costs of parts, which may not depend on them.
 _UNUSED = ("working_set_at_root",)
 
@@ -243,17 +246,22 @@ def _constant_gains(batch: Batch, options: FitOptions) -> torch.Tensor:
     optimizer = torch.optim.Adam([constant], _CONSTANT_RATE)
     for _ in range(options.constant_steps):
         optimizer.zero_grad()
-        loss = loss_of(constant.expand(samples, -1), whole, options) + _CONSTANT_DECAY * (constant**2).mean()
+        loss = loss_of(constant.expand(samples, -1), whole, options) + _constant_price(constant, options)
         torch.autograd.backward(loss)
         optimizer.step()
     return constant.detach()
 
 
 def price_of(network: CoefficientNetwork, batch: Batch, options: FitOptions) -> torch.Tensor:
-    """Return the loss, and the price of what features add to constant gains."""
+    """Return the loss, with the prices of constant gains and of what features add to them."""
     z = network(batch.features, batch.operations)
-    loss: torch.Tensor = loss_of(z, batch, options) + options.deviation_price * deviation_of(z, network, batch)
-    return loss
+    loss = loss_of(z, batch, options) + _constant_price(network.gains.bias, options)
+    priced: torch.Tensor = loss + options.deviation_price * deviation_of(z, network, batch)
+    return priced
+
+
+def _constant_price(constant: torch.Tensor, options: FitOptions) -> torch.Tensor:
+    return _CONSTANT_PRICES[options.mode] * (constant**2).mean()
 
 
 def loss_of(z: torch.Tensor, batch: Batch, options: FitOptions) -> torch.Tensor:
