@@ -102,7 +102,7 @@ def test_child_that_judges_schedules_starts_without_what_it_does_not_need() -> N
 
 
 @pytest.mark.parametrize(
-    "module", ["bench_command", "every_size", "option_gains", "random_gains", "tails_cost", "tuned_gains", "variants"]
+    "module", ["bench_command", "every_size", "experiments", "option_gains", "tails_cost", "tuned_gains", "variants"]
 )
 def test_commands_leave_the_function_where_users_find_it(module: str) -> None:
     code = f"import metol.{module}, metol; assert callable(metol.autoschedule)"

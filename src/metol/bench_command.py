@@ -51,13 +51,21 @@ def bench(
     options: Annotated[
         bool, typer.Option("--options", help="Time Metol's schedules with each part of the search switched.")
     ] = False,
-    random: Annotated[
-        int | None,
+    experiment: Annotated[
+        str | None,
         typer.Option(
-            min=1,
-            help="Time Metol beside the other schedulers on so many random programs, from seed 100000 plus --seed on.",
+            metavar="NAME",
+            help="One of the papers' experiments, with a table, a plot and its data (docs/experiments.md): "
+            "adams-fig6 or adams-fig7.",
         ),
     ] = None,
+    programs: Annotated[
+        int, typer.Option(min=1, help="Random programs of --experiment, from seed 100000 plus --seed on.")
+    ] = 100,
+    budget: Annotated[str, typer.Option(help="What --experiment may spend on tuning one pipeline.")] = "60s",
+    plots: Annotated[Path, typer.Option(help="Where --experiment writes NAME.png and NAME.csv.")] = Path(
+        "out/experiments"
+    ),
     tuned: Annotated[
         Path | None,
         typer.Option(
@@ -72,7 +80,7 @@ def bench(
         Path | None,
         typer.Option(
             help="Write all rows, the machine and the versions. With --every-size, --tails, --options and --tuned: "
-            "append each row, and skip those in it; --random as well."
+            "append each row, and skip those in it; --experiment as well."
         ),
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file, between its marks.")] = None,
@@ -87,13 +95,11 @@ def bench(
         "tails": tails,
         "options": options,
         "tuned": tuned,
-        "random": random,
+        "experiment": experiment,
     }
     wanted = [kind for kind, is_wanted in kinds.items() if is_wanted]
     if len(wanted) > 1:
         raise MetolError(f"`--{'` and `--'.join(wanted)}` are measurements of their own; ask for one at a time.")
-    if random is not None and apps:
-        raise MetolError("`--random` draws its own programs; name none.")
     require_writable(json)
     require_writable(markdown)
     sources = parse_sources(apps or (), suite)
@@ -107,8 +113,11 @@ def bench(
     }
     if tuned is not None:
         measurements["tuned"] = partial(_bench_tuned, tuned)
-    if random is not None:
-        measurements["random"] = partial(_bench_random, random, columns)
+    if experiment is not None:
+        from metol.tune import TuningBudget
+
+        how = {"schedulers": tuple(columns), "programs": programs, "budget": TuningBudget.parse(budget)}
+        measurements["experiment"] = partial(_bench_experiment, experiment, plots, how)
     if wanted and wanted[0] in measurements:
         is_right = measurements[wanted[0]](sources, run_options, json, markdown)
     else:
@@ -241,21 +250,41 @@ def _bench_tuned(database: Path, sources: Any, options: Any, json: Path | None, 
     return all(row.is_right for row in rows)
 
 
-def _bench_random(
-    count: int, columns: Any, _sources: Any, options: Any, json: Path | None, markdown: Path | None
+def _bench_experiment(
+    name: str,
+    plots: Path,
+    how: dict[str, Any],
+    sources: Any,
+    options: Any,
+    json: Path | None,
+    markdown: Path | None,
 ) -> bool:
-    """Time random programs, print the table, and tell whether all schedules of Metol's are right."""
-    from metol.random_gains import FIRST_SEED, RandomFile, random_notes, random_tables, run_random
+    """Run an experiment, print its tables, write its plot and data, and tell whether nothing of Metol's is wrong."""
+    from metol.experiments import (
+        OutcomeFile,
+        Setting,
+        get_experiment,
+        require_matplotlib,
+        run_experiment,
+        save_csv,
+        save_plot,
+    )
 
-    peers = [column for column in columns if str(column) != "metol"]
-    first_seed = FIRST_SEED + options.seed
+    experiment = get_experiment(name)
+    require_matplotlib()
+    files = [plots / f"{name}.{ending}" for ending in ("csv", "png")]
+    for file in files:
+        require_writable(file)
 
-    def run(**how: Any) -> Iterator[Any]:
-        return run_random(count, peers, options, first_seed=first_seed, **how)
+    def run(progress: Callable[[str], None], **kept: Any) -> Iterator[Any]:
+        setting = Setting(tuple(sources), options=options, progress=progress, **how)
+        return run_experiment(experiment, setting, **kept)
 
-    kept = _Kept("--random", random_tables, random_notes, json, markdown)
-    rows = kept.measure(run, json and RandomFile(json), options.threads)
-    return all(row.is_right for row in rows)
+    kept = _Kept(f"--experiment {name}", experiment.tables, experiment.notes, json, markdown)
+    outcomes = kept.measure(run, json and OutcomeFile(json), options.threads)
+    save_csv(files[0], outcomes)
+    save_plot(files[1], experiment, outcomes)
+    return experiment.is_right(outcomes)
 
 
 class _Kept:

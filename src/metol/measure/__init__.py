@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metol.measure.source import PipelineSource, SourceKind
     from metol.measure.timing import TimingPlan
     from metol.measure.together import TogetherPlan, measure_together
-    from metol.measure.trial import RunOptions
+    from metol.measure.trial import RunOptions, Trial
     from metol.measure.workbench import Fallen, LocalWorkbench, Outcome, Workbench, WorkbenchTimes
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "Status",
     "TimingPlan",
     "TogetherPlan",
+    "Trial",
     "Workbench",
     "WorkbenchTimes",
     "ask_peer",
@@ -94,6 +95,7 @@ _HOMES = {
     "Status": "metol.measure.measurement",
     "TimingPlan": "metol.measure.timing",
     "TogetherPlan": "metol.measure.together",
+    "Trial": "metol.measure.trial",
     "ask_peer": "metol.measure.peer_trial",
     "measure_search": "metol.measure.search_trial",
     "measure_together": "metol.measure.together",

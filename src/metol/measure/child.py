@@ -76,6 +76,8 @@ class Session:
                 return answer_of_peer(Scheduler.parse(request.scheduler), self._pipeline, self._target, request.threads)
             case m.Compile():
                 return self._compile()
+            case m.CompileObject():
+                return self._compile_object(request)
             case m.MakeCases():
                 return self._make_cases(request)
             case m.MakeCase():
@@ -103,7 +105,8 @@ class Session:
         self._source = PipelineSource.parse(request.source)
         self._target = hl.get_host_target() if request.target == "host" else hl.Target(request.target)
         self._pipeline = self._source.build()
-        _compile_runtime(self._target)
+        if _runs_here(self._target):
+            _compile_runtime(self._target)
         return m.Done(time.perf_counter() - start)
 
     def _open_gate(self, request: m.OpenGate) -> m.Done:
@@ -130,6 +133,12 @@ class Session:
 
         start = time.perf_counter()
         self._compiled = CompiledPipeline.compile(self._pipeline, self._target)
+        return m.Done(time.perf_counter() - start)
+
+    def _compile_object(self, request: m.CompileObject) -> m.Done:
+        start = time.perf_counter()
+        arguments = self._pipeline.infer_arguments()
+        self._pipeline.compile_to_object(request.file, arguments, "metol_pipeline", self._target)
         return m.Done(time.perf_counter() - start)
 
     def _code(self) -> "CompiledPipeline":
@@ -302,6 +311,14 @@ def _confine(parent: int, threads: int, memory_bytes: int) -> None:
     # Where memory runs out nevertheless, the kernel is to choose this process and not the one that tunes.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _runs_here(target: Any) -> bool:
+    """Whether this machine is of the kind that a target describes."""
+    import halide as hl
+
+    here = hl.get_host_target()
+    return (target.arch, target.bits, target.os) == (here.arch, here.bits, here.os)
 
 
 def _compile_runtime(target: Any) -> None:

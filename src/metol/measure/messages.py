@@ -87,6 +87,14 @@ class Compile:
 
 
 @dataclass(frozen=True, slots=True)
+class CompileObject:
+    """Compile what was scheduled to an object file, which may be for another machine."""
+
+    file: str
+    """Where it goes."""
+
+
+@dataclass(frozen=True, slots=True)
 class MakeCases:
     """Make the cases, run them, and save them with the results; for the child that holds the reference schedule."""
 
@@ -287,6 +295,7 @@ Request = (
     | Search
     | AskPeer
     | Compile
+    | CompileObject
     | MakeCases
     | MakeCase
     | GrowInputs

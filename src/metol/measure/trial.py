@@ -92,8 +92,11 @@ class Trial:
         if child is not None:
             child.kill()
 
-    def compile(self) -> None:
-        """Build, schedule and compile.
+    def compile(self, object_file: str = "") -> None:
+        """Build, schedule and compile, to code that can run here or to an object file, which may be for any machine.
+
+        Args:
+            object_file: where it goes; empty for none.
 
         Raises:
             MetolError: the source names nothing that can be built; that is no outcome of the scheduler.
@@ -108,7 +111,8 @@ class Trial:
         schedule = m.ApplyScheduler(str(self._scheduler), self._options.threads)
         if (done := self._ask(schedule, Status.SCHEDULE_FAILED, "scheduling")) is not None:
             self.measurement = replace(self.measurement, schedule_seconds=done.seconds)
-        if (done := self._ask(m.Compile(), Status.COMPILE_FAILED, "compiling")) is not None:
+        request = m.CompileObject(object_file) if object_file else m.Compile()
+        if (done := self._ask(request, Status.COMPILE_FAILED, "compiling")) is not None:
             self.measurement = replace(self.measurement, compile_seconds=done.seconds)
 
     def make_cases(self, folder: str) -> m.CasesMade | None:

@@ -1,0 +1,65 @@
+"""The papers' experiments, on this machine: each measures its subjects in turn; a table, a plot and its data remain.
+
+In: the name of an experiment, pipelines, and how to measure. Out: an `Outcome` for each subject, and what is made of
+them all. What has been measured is not measured again.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from metol.errors import MetolError
+from metol.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from metol.experiments.drawing import require_matplotlib, save_csv, save_plot
+    from metol.experiments.experiment import Experiment, Outcome, OutcomeFile, Point, Setting, run_experiment
+
+__all__ = [
+    "EXPERIMENTS",
+    "Experiment",
+    "Outcome",
+    "OutcomeFile",
+    "Point",
+    "Setting",
+    "get_experiment",
+    "require_matplotlib",
+    "run_experiment",
+    "save_csv",
+    "save_plot",
+]
+
+EXPERIMENTS = {
+    "adams-arm": "arm:CrossCompilation",
+    "adams-fig6": "random_programs:SpeedUps",
+    "adams-fig7": "random_programs:Predictions",
+    "limit": "limit:Limit",
+    "scaling": "scaling:Scaling",
+}
+"""Where each experiment lives in this package, by its name."""
+
+_HOMES = {
+    "Experiment": "metol.experiments.experiment",
+    "Outcome": "metol.experiments.experiment",
+    "OutcomeFile": "metol.experiments.experiment",
+    "Point": "metol.experiments.experiment",
+    "Setting": "metol.experiments.experiment",
+    "require_matplotlib": "metol.experiments.drawing",
+    "run_experiment": "metol.experiments.experiment",
+    "save_csv": "metol.experiments.drawing",
+    "save_plot": "metol.experiments.drawing",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)
+
+
+def get_experiment(name: str) -> "Experiment":
+    """Return an experiment.
+
+    Raises:
+        MetolError: there is none of this name.
+    """
+    if name not in EXPERIMENTS:
+        raise MetolError(f"There is no experiment `{name}`; there are {', '.join(EXPERIMENTS)}.")
+    module, kind = EXPERIMENTS[name].split(":")
+    experiment: Experiment = getattr(importlib.import_module(f"{__name__}.{module}"), kind)()
+    return experiment

@@ -1,0 +1,165 @@
+"""How near schedules come to what the machine can do: bytes and operations that no schedule can do without.
+
+In: applications. Out: points of each scheduler, and of the machine's limit: the longer of the time in which inputs and
+outputs move once, and the time of the arithmetic if each point of each Stage is computed once, in full vectors, on all
+threads. Rates are those of the description of the machine, which `metol calibrate` measures.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from metol import _core
+from metol.experiments.drawing import COLOURS, draw_legend
+from metol.experiments.experiment import Experiment, Outcome, Point, Setting
+from metol.experiments.schedulers import RUN, applications, race, source_of
+from metol.measure import PipelineSource
+from metol.options import SearchOptions
+from metol.pipeline import op_classes
+from metol.planner import Planner
+from metol.targets import machine_parameters
+from metol.targets.cpu import CpuMachine
+from metol.text_table import NOTHING, TextTable, geometric_mean, three_digits
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from metol.pipeline import PipelineDag
+
+__all__ = ["Limit"]
+
+_LIMIT = "limit"
+# Classes that are no operations on values: they are loads and stores, or what registers hold anyway.
+_NO_OPERATIONS = ("Constant", "LoopVariable", "Parameter", "Address", "Store", "Scatter")
+# Where inputs and outputs come from, and go to.
+_CACHES = ("L2", "L3", "memory")
+
+
+class Limit(Experiment):
+    """The share of the machine's limit that the best schedule of each application reaches."""
+
+    title = "Run times beside what the machine can do at best"
+    measurement = "limits"
+
+    def subjects(self, setting: Setting) -> Sequence[str]:
+        """The applications."""
+        return applications(setting)
+
+    def depends_on(self, setting: Setting) -> str:
+        """Which schedulers, too."""
+        return f"{setting}, schedulers {' '.join(map(str, setting.schedulers))}"
+
+    def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
+        """Count, and time the schedulers."""
+        source = source_of(subject, setting)
+        limit = Point(_LIMIT, _limit(source, setting.options.threads))
+        contestants = [(str(one), one.of_pipeline(source.label)) for one in setting.schedulers]
+        return (limit, *race(source, contestants, setting)), ""
+
+    def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
+        """Return what must move and be computed, the limit, and the share that the best schedule reaches."""
+        headers = ("app", "read (MB)", "written (MB)", "from", "operations (M)", "moving (ms)", "computing (ms)")
+        lines = tuple(_line(one) for one in outcomes)
+        shares = [share for one in outcomes if (share := _share(one)) is not None]
+        mean = f"{100 * geometric_mean(shares):.0f} %" if shares else NOTHING
+        summary = (("geometric mean (apps)", *[""] * 8, mean),)
+        return (TextTable(self.title, (*headers, "best", "its time (ms)", "share of the limit"), lines, summary),)
+
+    def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
+        """Draw the shares, told apart by what limits."""
+        axis = figure.add_subplot()
+        for place, (name, label) in enumerate((("moving_ms", "bytes"), ("computing_ms", "operations"))):
+            heights = [100 * (_share(one) or 0) if _binding(one) == name else 0 for one in outcomes]
+            axis.bar(range(len(outcomes)), heights, label=f"limited by {label}", color=COLOURS[place])
+        labels = [one.subject for one in outcomes]
+        axis.set_xticks(range(len(outcomes)), labels, rotation=35, ha="right", rotation_mode="anchor")
+        axis.axhline(50, color="black", linewidth=0.8, linestyle=":")
+        axis.set(ylabel="share of the machine's limit (%)")
+        draw_legend(axis)
+
+
+def _limit(source: PipelineSource, threads: int) -> dict[str, float]:
+    """Return bytes, operations, and the least time of each, by the names of values."""
+    planner = Planner(source.build(), SearchOptions(weights="analytical"), threads=threads)
+    machine, dag = planner.machine, planner.form().dag
+    assert isinstance(machine, CpuMachine)
+    space = planner.form().space
+    state = space.rollout(space.root(), [0])
+    (rows,) = space.featurize(state)
+    points = rows[:, tuple(space.feature_table()).index("points_computed_minimum")]
+    parameters = machine_parameters(machine, dag)
+    assert isinstance(parameters, _core.CpuParameters)
+    computing = sum(
+        float(points[number]) * seconds * dag.stages[number].widest_bytes / machine.vector_bytes
+        for number, seconds in enumerate(parameters.register_seconds)
+    )
+    operations = sum(
+        float(points[number]) * count
+        for number, stage in enumerate(dag.stages)
+        for op, count in zip(op_classes(), stage.op_histogram, strict=True)
+        if not (op.name.startswith("Load") or op.name in _NO_OPERATIONS)
+    )
+    read, written = _bytes(dag)
+    level = _level(read + written, machine, threads)
+    read_rate, write_rate = _rates(level, machine, threads)
+    return {
+        "read_mb": read / 1e6,
+        "written_mb": written / 1e6,
+        "level": float(level),
+        "operations_m": operations / 1e6,
+        "moving_ms": 1e3 * (read / read_rate + written / write_rate),
+        "computing_ms": 1e3 * computing / threads,
+    }
+
+
+def _bytes(dag: "PipelineDag") -> tuple[int, int]:
+    """Bytes of all inputs, and of all outputs."""
+    sizes = [
+        func.bytes_per_point * math.prod(interval.max - interval.min + 1 for interval in func.root_region)
+        for func in dag.funcs
+    ]
+    read = sum(size for size, func in zip(sizes, dag.funcs, strict=True) if func.is_input)
+    return read, sum(sizes[output] for output in dag.outputs)
+
+
+def _level(size: int, machine: CpuMachine, threads: int) -> int:
+    """The nearest of `_CACHES` that holds everything from one run to the next."""
+    if size <= machine.l2_bytes * threads:
+        return 0
+    return 1 if size <= machine.l3_bytes else 2
+
+
+def _rates(level: int, machine: CpuMachine, threads: int) -> tuple[float, float]:
+    """Bytes that all threads read, and write, in a second."""
+    memory = machine.memory
+    if level == 0:
+        return threads * memory.l2_read_bytes_per_second, threads * memory.l2_read_bytes_per_second
+    if level == 1:
+        return memory.l3_read_bytes_per_second_all_threads, memory.l3_read_bytes_per_second_all_threads
+    return memory.dram_read_bytes_per_second_all_threads, memory.dram_write_bytes_per_second_all_threads
+
+
+def _binding(one: Outcome) -> str:
+    """Which limit is the longer one."""
+    return max(("moving_ms", "computing_ms"), key=lambda name: one.value(_LIMIT, name) or 0.0)
+
+
+def _best(one: Outcome) -> tuple[float, str] | None:
+    """The shortest run time, and whose it is."""
+    known = [(run_ms, point.series) for point in one.points if (run_ms := point.values.get(RUN)) is not None]
+    return min(known, default=None)
+
+
+def _share(one: Outcome) -> float | None:
+    best, limit = _best(one), one.value(_LIMIT, _binding(one))
+    return limit / best[0] if best and limit else None
+
+
+def _line(one: Outcome) -> tuple[str, ...]:
+    names = ("read_mb", "written_mb", "operations_m", "moving_ms", "computing_ms")
+    cells = [NOTHING if (value := one.value(_LIMIT, name)) is None else three_digits(value) for name in names]
+    level = one.value(_LIMIT, "level")
+    cells.insert(2, NOTHING if level is None else _CACHES[int(level)])
+    best, share = _best(one), _share(one)
+    found = (best[1], three_digits(best[0])) if best else (NOTHING, NOTHING)
+    return (one.subject, *cells, *found, f"{100 * share:.0f} %" if share else NOTHING)

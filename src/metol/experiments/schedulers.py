@@ -1,0 +1,42 @@
+"""What experiments about applications share: which they are, and a race of several schedules of one.
+
+In: a setting. Out: pipeline sources, and a `Point` for each schedule.
+"""
+
+from collections.abc import Sequence
+
+from metol.experiments.experiment import Point, Setting
+from metol.measure import LocalRunner, Measurement, PipelineSource, Scheduler
+
+__all__ = ["RUN", "SEARCH", "applications", "point_of", "race", "source_of"]
+
+RUN = "run_ms"
+"""What run times are called among the values of a point, in milliseconds."""
+
+SEARCH = "search_s"
+"""What the time of a search is called there, in seconds."""
+
+
+def applications(setting: Setting) -> tuple[str, ...]:
+    """Return what the applications of a setting are called."""
+    return tuple(source.label for source in setting.sources)
+
+
+def source_of(subject: str, setting: Setting) -> PipelineSource:
+    """Return the application that is called so."""
+    return next(source for source in setting.sources if source.label == subject)
+
+
+def race(source: PipelineSource, contestants: Sequence[tuple[str, Scheduler]], setting: Setting) -> tuple[Point, ...]:
+    """Verify schedules of one pipeline and time them in turn: a point each, in the order given."""
+    rows = LocalRunner(setting.options, setting.progress).run(source, [one for _, one in contestants])
+    return tuple(point_of(series, row) for (series, _), row in zip(contestants, rows, strict=True))
+
+
+def point_of(series: str, row: Measurement) -> Point:
+    """Return what counts of a measurement: of Metol's own schedules, more is asked than of others."""
+    run_ms = row.verified_ms if series.startswith("metol") else row.run_ms if row.is_ok else None
+    values = {SEARCH: row.schedule_seconds} if row.schedule_seconds is not None else {}
+    if run_ms is None:
+        return Point(series, values, row.problem or "not verified")
+    return Point(series, {RUN: run_ms, **values})

@@ -1,0 +1,171 @@
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from command_line import metol
+
+from metol.errors import MetolError
+from metol.experiments import (
+    EXPERIMENTS,
+    Outcome,
+    OutcomeFile,
+    Point,
+    Setting,
+    get_experiment,
+    run_experiment,
+    save_csv,
+    save_plot,
+)
+from metol.experiments.random_programs import FIRST_SEED, Predictions, SpeedUps
+from metol.measure import RunOptions, Scheduler, TimingPlan
+from metol.train import CollectPlan
+
+OPTIONS = RunOptions(timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2), timeout_seconds=60)
+SETTING = Setting((), (Scheduler("metol"), Scheduler("reference")), OPTIONS, programs=1)
+
+
+def outcome(subject: str, own: float | None, other: float | None, note: str = "") -> Outcome:
+    mine = Point("metol", {"predicted_ms": 1.0, "run_ms": own}) if own else Point("metol", note=note)
+    theirs = Point("p", {"run_ms": other}) if other else Point("p", note=note)
+    return Outcome("random programs", subject, "here", (mine, theirs))
+
+
+OUTCOMES = (
+    outcome("a", 1.0, 2.0),
+    outcome("b", 2.0, 1.0),
+    outcome("c", 1.0, 8.0),
+    outcome("d", 1.0, None, "timeout: over 60 s"),
+    outcome("e", None, 1.0, "wrong_result: why"),
+    Outcome("random programs", "f", "here", note="predicted to take 0.001 ms"),
+)
+
+
+def is_png(file: Path) -> bool:
+    return file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_programs_are_measured_until_there_are_enough() -> None:
+    speed_ups = SpeedUps(CollectPlan(most_funcs=4))
+    *others, last = outcomes = list(run_experiment(speed_ups, SETTING, circumstances="here"))
+    assert all(not one.points and "predicted to take" in one.note for one in others)
+    assert [point.series for point in last.points] == ["metol", "metol:strategy=greedy", "reference"]
+    assert speed_ups.is_right(outcomes), speed_ups.notes(outcomes)
+    assert last.points[0].values.keys() == {"predicted_ms", "run_ms", "search_s"}
+    seeds = [int(one.subject.removeprefix("random:").partition("/")[0]) for one in outcomes]
+    assert seeds == list(range(FIRST_SEED, FIRST_SEED + len(outcomes)))
+
+
+class Counted(SpeedUps):
+    """Counts what it measures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measured: list[str] = []
+
+    def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
+        self.measured.append(subject)
+        return OUTCOMES[0].points, ""
+
+
+def run_counted(known: Sequence[Outcome], circumstances: str = "here", setting: Setting = SETTING) -> list[str]:
+    counted = Counted()
+    saved: list[Outcome] = []
+    how = {"circumstances": circumstances, "known": known, "save": saved.append}
+    outcomes = list(run_experiment(counted, setting, **how))
+    assert [one.subject for one in saved] == counted.measured
+    assert len(outcomes) == 1
+    return counted.measured
+
+
+def test_what_is_known_is_not_measured_again() -> None:
+    (known,) = run_experiment(Counted(), SETTING, circumstances="here")
+    assert run_counted([known]) == []
+    assert run_counted([known], "elsewhere") == [known.subject]
+    assert run_counted([Outcome("something else", known.subject, known.circumstances, known.points)]) != []
+    other = Setting((), (Scheduler("metol"),), OPTIONS, programs=1)
+    assert run_counted([known], setting=other) == [known.subject]
+
+
+def test_speed_ups_tell_the_mean_and_the_spread_of_what_both_could() -> None:
+    (table,) = SpeedUps().tables(OUTCOMES)
+    assert table.rows == (("p", "3", "2.00×", "67 %", "0.50×", "2.00×", "8.00×", "1"),)
+    assert table.summary[0][:2] == ("metol", "4")
+    assert table.summary[0][-1] == "1"
+
+
+def test_notes_count_what_went_wrong_and_name_what_is_ours() -> None:
+    speed_ups = SpeedUps()
+    assert speed_ups.notes(OUTCOMES) == (
+        "e, metol: wrong_result: why",
+        "p: timeout: 1 programs",
+        "the slowest schedule takes 8.00 ms",
+    )
+    assert not speed_ups.is_right(OUTCOMES)
+    assert speed_ups.is_right(OUTCOMES[:4])
+
+
+def test_a_peer_that_always_fails_has_no_mean() -> None:
+    (table,) = SpeedUps().tables(OUTCOMES[3:4])
+    assert table.rows == (("p", "0", *["–"] * 5, "1"),)
+
+
+def test_predictions_are_compared_with_run_times() -> None:
+    (table,) = Predictions().tables(OUTCOMES)
+    programs, _, _, within, ratio = table.rows[0]
+    assert (programs, within, ratio) == ("4", "100 %", "0.84")
+    exact = [outcome("a", 1.0, None), Outcome("", "b", "", (Point("metol", {"predicted_ms": 3, "run_ms": 3}),))]
+    assert Predictions().tables(exact)[0].rows[0][1:3] == ("1.000", "0 %")
+
+
+def test_outcomes_survive_the_file(tmp_path: Path) -> None:
+    file = OutcomeFile(tmp_path / "rows.jsonl")
+    for one in OUTCOMES:
+        file.append(one)
+    assert file.load() == OUTCOMES
+
+
+def test_data_are_a_file(tmp_path: Path) -> None:
+    save_csv(tmp_path / "data" / "rows.csv", OUTCOMES)
+    with (tmp_path / "data" / "rows.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    assert lines[0] == {"subject": "a", "series": "metol", "predicted_ms": "1", "run_ms": "1", "note": ""}
+    assert len(lines) == 10
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_plots_are_drawn_of_whatever_there_is(name: str, tmp_path: Path) -> None:
+    for outcomes in (OUTCOMES, OUTCOMES[-1:], ()):
+        save_plot(tmp_path / "plots" / "plot.png", get_experiment(name), outcomes)
+        assert is_png(tmp_path / "plots" / "plot.png")
+        assert get_experiment(name).tables(outcomes)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_a_title_and_is_in_the_help_and_the_docs(name: str) -> None:
+    assert get_experiment(name).title
+    assert f"`{name}`" in (Path(__file__).parents[1] / "docs" / "experiments.md").read_text()
+
+
+def test_unknown_experiments_are_refused() -> None:
+    with pytest.raises(MetolError, match="no experiment `adams`; there are adams-arm"):
+        get_experiment("adams")
+    done = metol("bench", "--experiment", "adams")
+    assert done.returncode == 2
+    assert "no experiment" in done.stderr
+
+
+@pytest.mark.slow
+def test_command_prints_and_writes_everything(tmp_path: Path) -> None:
+    words = ("--schedulers", "metol,mullapudi2016", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")
+    done = metol("bench", "--experiment", "adams-fig6", "--programs", "1", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "random programs" in done.stdout
+    assert "| mullapudi2016 | 1 |" in (tmp_path / "page.md").read_text()
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert all(row["subject"].startswith("random:") for row in rows)
+    assert is_png(tmp_path / "out" / "experiments" / "adams-fig6.png")
+    again = metol("bench", "--experiment", "adams-fig7", "--programs", "1", *words[:-2], cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == len(rows)
