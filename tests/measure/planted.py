@@ -57,6 +57,24 @@ def wide_numbers() -> hl.Func:
     return result
 
 
+def doubles() -> hl.Func:
+    """Doubles that were always doubles."""
+    source, result = hl.ImageParam(hl.Float(64), 1, "source"), hl.Func("result")
+    result[x] = source[x] + source[x + 1]
+    source.set_estimates([(0, WIDTH + 1)])
+    result.set_estimates([(0, WIDTH)])
+    return result
+
+
+def doubled_singles() -> hl.Func:
+    """Doubles that a float of half their size went into."""
+    source, result = hl.ImageParam(hl.Float(64), 1, "source"), hl.Func("result")
+    result[x] = hl.f64(hl.f32(source[x]) * hl.f32(source[x + 1])) + source[x]
+    source.set_estimates([(0, WIDTH + 1)])
+    result.set_estimates([(0, WIDTH)])
+    return result
+
+
 def interleaved() -> hl.Func:
     """Channels innermost, in and out; the input has a boundary condition, and floats are rounded to bytes."""
     source = hl.ImageParam(hl.UInt(8), 3, "source")

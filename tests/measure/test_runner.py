@@ -145,3 +145,12 @@ def test_schedule_for_one_size_is_verified_by_refusing_others(planted, brief_opt
     assert row.verified, row.detail
     assert "estimated size 320x200" in row.detail
     assert "running at the awkward size" in row.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "relative"), [("doubled_singles", "0.001 relative"), ("doubles", "1.86e-12 relative")]
+)
+def test_doubles_are_as_precise_as_what_went_in(planted, brief_options: RunOptions, name: str, relative: str) -> None:
+    (row,) = run(planted(name), replace(brief_options, timing=None), "reference")
+    assert row.verified, row.detail
+    assert relative in row.detail

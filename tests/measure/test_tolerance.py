@@ -46,23 +46,33 @@ def test_compare_rejects_another_shape_or_type() -> None:
 
 def test_default_tolerance_forgives_bytes_rounded_from_floats_by_one_only() -> None:
     expected = np.full(10, 100, np.uint8)
-    tolerance = default_tolerance(expected, has_floats=True)
+    tolerance = default_tolerance(expected, narrowest_float=32)
     assert compare(expected + np.uint8(1), expected, tolerance).is_equal
     assert not compare(expected + np.uint8(2), expected, tolerance).is_equal
-    assert default_tolerance(expected, has_floats=False) == EXACT
-    assert default_tolerance(expected.astype(np.int32), has_floats=True) == EXACT
+    assert default_tolerance(expected) == EXACT
+    assert default_tolerance(expected.astype(np.int32), narrowest_float=32) == EXACT
 
 
 def test_default_tolerance_forgives_a_reassociated_sum_but_no_missing_term() -> None:
     rng = np.random.default_rng(0)
     terms = rng.standard_normal((4000, 50)).astype(np.float32)
     forward, backward = (np.add.accumulate(t, axis=0)[-1] for t in (terms, terms[::-1]))
-    tolerance = default_tolerance(forward, has_floats=True)
+    tolerance = default_tolerance(forward)
     assert compare(backward, forward, tolerance).is_equal
     assert not compare(forward - terms[7], forward, tolerance).is_equal
 
 
 def test_default_tolerance_follows_the_precision_of_the_type() -> None:
     expected = np.ones(4)
-    relative = [default_tolerance(expected.astype(t), has_floats=True).relative for t in ("f8", "f4", "f2")]
+    relative = [default_tolerance(expected.astype(t)).relative for t in ("f8", "f4", "f2")]
     assert relative[0] < 1e-10 < relative[1] == 1e-3 < relative[2] <= 0.05
+
+
+def test_default_tolerance_follows_the_narrowest_floats_that_went_in() -> None:
+    expected = np.array([3.0, -1.0])
+    exact, from_single, from_half = (default_tolerance(expected, narrowest_float=bits) for bits in (64, 32, 16))
+    assert exact == default_tolerance(expected)
+    assert exact.relative < from_single.relative < from_half.relative
+    # Wider floats went into it, too: it is no more precise for that.
+    single = expected.astype(np.float32)
+    assert default_tolerance(single, narrowest_float=64) == default_tolerance(single)

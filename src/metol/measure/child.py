@@ -10,6 +10,7 @@ import ctypes
 import gc
 import math
 import os
+import re
 import resource
 import signal
 import sys
@@ -43,6 +44,9 @@ __all__ = ["main"]
 
 # From <sys/prctl.h>: the signal that this process gets when its parent dies.
 _PR_SET_PDEATHSIG = 1
+
+# A type in lowered code, with its bits.
+_FLOAT_TYPE = re.compile(r"\bfloat(16|32|64)")
 
 
 class Session:
@@ -218,22 +222,27 @@ class Session:
 
         expected, _ = self._code().run_once(case)
         if app is None:
-            tolerances = tuple(default_tolerance(array, has_floats=self._has_floats(expected)) for array in expected)
+            bits = self._narrowest_float(expected)
+            tolerances = tuple(default_tolerance(array, narrowest_float=bits) for array in expected)
         else:
             tolerances = (app_tolerance(app),) * len(expected)
         Case(case.name, case.inputs, case.outputs, expected, tolerances).save(folder)
         return str(folder)
 
-    def _has_floats(self, outputs: "tuple[Array, ...]") -> bool:
-        """Whether floats may have been rounded to these outputs; the lowered code shows floats inside Exprs, too."""
-        if not any(array.dtype.kind in "iu" and array.dtype.itemsize <= 2 for array in outputs):
-            return False
+    def _narrowest_float(self, outputs: "tuple[Array, ...]") -> int:
+        """Bits of the narrowest floats in the code, or 0: doubles and small integers are no more precise than those."""
+        if not any(
+            array.dtype == "f8" or (array.dtype.kind in "iu" and array.dtype.itemsize <= 2) for array in outputs
+        ):
+            return 0
         import halide as hl
 
+        # The lowered code shows floats inside Exprs, too.
         with tempfile.NamedTemporaryFile(suffix=".stmt") as file:
             arguments = list(self._code().arguments)
             self._pipeline.compile_to_lowered_stmt(file.name, arguments, hl.StmtOutputFormat.Text, self._target)
-            return "float" in Path(file.name).read_text()
+            bits = map(int, _FLOAT_TYPE.findall(Path(file.name).read_text()))
+            return min(bits, default=0)
 
     def _verify(self, folder: Path) -> m.Verdict:
         from metol.measure.case import Case

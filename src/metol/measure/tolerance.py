@@ -52,18 +52,20 @@ class Comparison:
     """One line for a person: the largest difference, and where the first excessive one is and what it is."""
 
 
-def default_tolerance(expected: NDArray[Any], *, has_floats: bool) -> Tolerance:
+def default_tolerance(expected: NDArray[Any], *, narrowest_float: int = 0) -> Tolerance:
     """Return what may be expected of any pipeline that computes `expected`.
 
     Args:
         expected: what the reference schedule computed for this output.
-        has_floats: whether the pipeline computes with floats anywhere; integers of 8 and 16 bits, the sizes that
-            floats are rounded to, may then be off by one.
+        narrowest_float: bits of the narrowest floats that the pipeline computes with, 0 where it has none, or none
+            narrower than `expected`. Integers of 8 and 16 bits, the sizes that floats are rounded to, may be off by
+            one where there are any; wider floats are as precise as the narrowest.
     """
     if expected.dtype.kind in "biu":
-        return Tolerance(1.0 if has_floats and expected.dtype.itemsize <= 2 else 0.0, 0.0)
+        return Tolerance(1.0 if narrowest_float and expected.dtype.itemsize <= 2 else 0.0, 0.0)
+    bits = min(narrowest_float or 64, 8 * expected.dtype.itemsize)
     # Scaled by the type's precision, but half floats are never allowed more than 5 %.
-    precision = float(np.finfo(expected.dtype).eps) / float(np.finfo(np.float32).eps)
+    precision = float(np.finfo(f"f{bits // 8}").eps) / float(np.finfo(np.float32).eps)
     relative = min(_FLOAT32_RELATIVE * precision, 0.05)
     magnitude = np.abs(expected[np.isfinite(expected)].astype(np.float64))
     return Tolerance(_SCALE_SHARE * relative * float(magnitude.max(initial=0.0)), relative)
