@@ -357,4 +357,5 @@ PYBIND11_MODULE(_core, m) {
     bind_targets(m);
     bind_cost(m);
     bind_search(m);
+    bind_trees(m);
 }

@@ -36,7 +36,7 @@ def bench(
         str,
         typer.Option(
             help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json or schedule:FOLDER, "
-            "which has a file APP.json of each"
+            "which has a file APP.json of each, and hand, what a person wrote for an application of the suites"
         ),
     ] = "metol,adams2019,mullapudi2016",
     search_speed: Annotated[

@@ -78,7 +78,7 @@ def schedule(
     cpp: Annotated[Path | None, typer.Option(help="Write the schedule as a C++ header.")] = None,
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
     verify: Annotated[bool, typer.Option(help="Run it and compare with a plain schedule.")] = False,
-    strategy: Annotated[str, typer.Option(help="beam, greedy or random")] = "beam",
+    strategy: Annotated[str, typer.Option(help="beam, greedy, random or mcts")] = "beam",
     beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
     seed: Seed = 0,
     budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 6.0,

@@ -5,11 +5,22 @@ from dataclasses import dataclass, replace
 from metol import _core
 from metol.errors import SearchError
 from metol.lower import LoweringOptions
-from metol.search import BeamSearch, Discrepancies, Frozen, RandomSearch, Refined, Restarts, Sampled, Strategy
+from metol.search import (
+    Annealed,
+    BeamSearch,
+    Discrepancies,
+    Frozen,
+    MonteCarlo,
+    RandomSearch,
+    Refined,
+    Restarts,
+    Sampled,
+    Strategy,
+)
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
-STRATEGIES = ("beam", "greedy", "random")
+STRATEGIES = ("beam", "greedy", "random", "mcts")
 """Names of the search strategies."""
 
 # The narrow beam is a second start beside the greedy one; what a wider one finds is worth its time only later.
@@ -33,6 +44,20 @@ class SearchOptions:
     """Chance that a state is passed over."""
     samples: int = 1
     """Loop nests that the strategy `random` draws."""
+    trees: int = 16
+    """Trees of the strategy `mcts`, which agree on one decision after the other."""
+    greedy_trees: int = 1
+    """Of these, those whose simulations take the best child at each step."""
+    ucb: str = "product"
+    """How these trees weigh exploration, one of `metol.search.UCB_FORMS`."""
+    guidance: str = "best"
+    """What a child is worth to them, one of `metol.search.GUIDANCES`."""
+    simulation: str = "random"
+    """How the trees that are not greedy complete a loop nest, one of `metol.search.SIMULATIONS`."""
+    root_choice: str = "best"
+    """By what they choose the next root, one of `metol.search.ROOT_CHOICES`."""
+    tree_iterations: int | None = None
+    """Iterations of each tree at each decision; the budget's time, evenly over all decisions, if None."""
     seed: int = 0
     """Seed of whatever is random."""
     rfactor: bool = True
@@ -45,6 +70,8 @@ class SearchOptions:
     """Whether what descent ends with has one decision after the other changed, and all that follow it made anew."""
     restarts: bool = True
     """Whether narrow beams that pass over candidates at random follow, each with coordinate descent."""
+    anneal: bool = True
+    """Whether simulated annealing goes on from what was found: it changes several decisions together."""
     sampling: bool = False
     """Whether the wide beam looks at a sample of the candidates alike: a tenth less time on the largest pipelines, at
     a few per cent of predicted cost."""
@@ -58,6 +85,8 @@ class SearchOptions:
     """Whether vectors may be native for the narrowest type of a Stage as well as for the widest."""
     storage: bool = True
     """Whether storage may lie on the stack or be allocated once a task."""
+    nested_tiling: bool = True
+    """Whether Funcs may be computed in tiles of tiles."""
     nested_parallel: bool = True
     """Whether loops below root may be parallel."""
     fuse: bool = True
@@ -98,6 +127,7 @@ class SearchOptions:
         space.allow_reductions = self.reductions
         space.allow_vector_widths = self.vector_widths
         space.allow_storage = self.storage
+        space.allow_split = self.nested_tiling
         space.allow_nested_parallel = self.nested_parallel
         space.allow_fuse = self.fuse
         space.allow_align_storage = self.align_storage
@@ -117,6 +147,8 @@ class SearchOptions:
         if self.strategy == "random":
             drawn = RandomSearch(self.samples, self.seed)
             return Refined((drawn,)) if self.refine else drawn
+        if self.strategy == "mcts":
+            return Refined((self._monte_carlo,)) if self.refine else self._monte_carlo
         if self.strategy == "greedy":
             return Refined((greedy,)) if self.refine else greedy
         if not self.refine:
@@ -129,8 +161,22 @@ class SearchOptions:
         starts.append(Sampled(beam, seed=self.seed) if self.sampling else beam)
         refined = Refined(tuple(starts))
         after = self._deviating if self.discrepancies else None
-        found = after(refined) if after else refined
-        return Restarts(found, after, seed=self.seed) if self.restarts else found
+        found: Strategy = after(refined) if after else refined
+        found = Restarts(found, after, seed=self.seed) if self.restarts else found
+        return Refined((Annealed(found, seed=self.seed),)) if self.anneal else found
+
+    @property
+    def _monte_carlo(self) -> MonteCarlo:
+        return MonteCarlo(
+            self.trees,
+            self.greedy_trees,
+            ucb=self.ucb,
+            guidance=self.guidance,
+            simulation=self.simulation,
+            root_choice=self.root_choice,
+            iterations=self.tree_iterations,
+            seed=self.seed,
+        )
 
     @staticmethod
     def _deviating(strategy: Strategy) -> Strategy:

@@ -32,6 +32,7 @@ EXPERIMENTS = {
     "adams-arm": "arm:CrossCompilation",
     "adams-fig6": "random_programs:SpeedUps",
     "adams-fig7": "random_programs:Predictions",
+    "adams-fig8": "modes:Modes",
     "limit": "limit:Limit",
     "scaling": "scaling:Scaling",
 }

@@ -1,8 +1,8 @@
-"""Schedulers as values: Metol itself, Halide's own autoschedulers, a saved schedule, or everything at root.
+"""Schedulers as values: Metol itself, Halide's own autoschedulers, a saved schedule, a person, or everything at root.
 
-In: text such as ``metol``, ``adams2019-greedy``, ``metol:beam_width=8/seed=1``, ``schedule:FILE.json`` or
-``schedule:FOLDER``, and an unscheduled pipeline. Out: the pipeline, scheduled in place. Runs in a child process:
-Halide's own autoschedulers abort the process on an error, and can take minutes.
+In: text such as ``metol``, ``adams2019-greedy``, ``metol:beam_width=8/seed=1``, ``schedule:FILE.json``,
+``schedule:FOLDER`` or ``hand``, and an unscheduled pipeline. Out: the pipeline, scheduled in place. Runs in a child
+process: Halide's own autoschedulers abort the process on an error, and can take minutes.
 """
 
 import importlib
@@ -38,7 +38,7 @@ PEERS: dict[str, _Peer] = {
 }
 """Halide's own autoschedulers for CPUs, in the order of tables. Every one is told how many threads there are."""
 
-_NAMES = ("metol", "reference", *PEERS)
+_NAMES = ("metol", "reference", "hand", *PEERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,16 @@ class Scheduler:
     """Something that schedules a pipeline, small enough to send to another process."""
 
     name: str
-    """``metol``, ``reference``, ``schedule`` or a name in `PEERS`."""
+    """``metol``, ``reference``, ``schedule``, ``hand`` or a name in `PEERS`."""
     options: tuple[tuple[str, Option], ...] = ()
     """For metol the fields of `metol.SearchOptions`; for a peer its own parameters."""
     file: str = ""
-    """The saved schedule, for ``schedule`` alone, or a folder that has one for each pipeline."""
+    """The saved schedule, for ``schedule`` alone, or a folder that has one for each pipeline; for ``hand`` the name of
+    the application that somebody has scheduled."""
 
     @staticmethod
     def parse(text: str) -> "Scheduler":
-        """Read ``NAME``, ``NAME:option=value/option=value``, ``schedule:FILE.json`` or ``schedule:FOLDER``.
+        """Read ``NAME``, ``NAME:option=value/option=value``, ``schedule:FILE.json``, ``schedule:FOLDER`` or ``hand``.
 
         Raises:
             MetolError: no such scheduler, a malformed option, or no such file.
@@ -64,6 +65,8 @@ class Scheduler:
             if not (rest and Path(rest).exists()):
                 raise MetolError(f"There is no schedule file `{rest}`; write schedule:FILE.json, or schedule:FOLDER.")
             return Scheduler.of_file(Path(rest).resolve())
+        if name == "hand":
+            return Scheduler("hand", file=rest)
         if name not in _NAMES:
             raise MetolError(f"There is no scheduler `{name}`; there are {', '.join(_NAMES)} and schedule:FILE.json.")
         return Scheduler(name, tuple(_parse_option(part, text) for part in rest.split("/") if part))
@@ -74,7 +77,7 @@ class Scheduler:
         return Scheduler("schedule", file=str(file))
 
     def of_pipeline(self, label: str) -> "Scheduler":
-        """Return the one that a pipeline gets: of a folder of schedules its own, otherwise this one.
+        """Return the one that a pipeline gets: of a folder of schedules, or of a person, its own, otherwise this one.
 
         Args:
             label: What tables call the pipeline, and its file before the ``.json``.
@@ -82,6 +85,8 @@ class Scheduler:
         Raises:
             MetolError: the folder has none for it.
         """
+        if self.name == "hand":
+            return Scheduler("hand", file=label)
         folder = Path(self.file)
         if self.name != "schedule" or not folder.is_dir():
             return self
@@ -115,7 +120,7 @@ class Scheduler:
         """Load what schedules: whoever times it means the schedule, not the import."""
         if self.name in PEERS:
             _load_peer(PEERS[self.name])
-        elif self.name not in ("reference", "schedule"):
+        elif self.name not in ("reference", "schedule", "hand"):
             _ = importlib.import_module("metol").autoschedule
 
     def apply(self, pipeline: Any, target: Any, threads: int) -> tuple[int, float]:
@@ -136,6 +141,12 @@ class Scheduler:
             from metol.lower import load
 
             load(self.file).apply(pipeline)
+        elif self.name == "hand":
+            import halide as hl
+
+            from metol_apps.by_hand import schedule_by_hand
+
+            schedule_by_hand(self.file, pipeline, target.natural_vector_size(hl.Float(32)))
         else:
             # By name, for this room may not import the top level, which is known here only as one scheduler of several.
             metol = importlib.import_module("metol")

@@ -3,10 +3,12 @@
 A strategy is one short Python file over the batches of `metol._core.Space`; see `beam.py`.
 """
 
+from metol.search.anneal import Annealed
 from metol.search.beam import BeamSearch, rare_dropout
 from metol.search.discrepancy import Discrepancies
 from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
+from metol.search.monte_carlo import GUIDANCES, ROOT_CHOICES, SIMULATIONS, UCB_FORMS, MonteCarlo
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
 from metol.search.restarts import Restarts
@@ -15,11 +17,17 @@ from metol.search.sampled import Sampled
 from metol.search.strategy import Budget, SearchResult, Strategy
 
 __all__ = [
+    "GUIDANCES",
+    "ROOT_CHOICES",
+    "SIMULATIONS",
+    "UCB_FORMS",
+    "Annealed",
     "BeamSearch",
     "Budget",
     "Discrepancies",
     "Form",
     "Frozen",
+    "MonteCarlo",
     "RandomSearch",
     "Refined",
     "Restarts",

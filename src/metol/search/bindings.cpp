@@ -8,17 +8,12 @@
 
 #include <tuple>
 
-#include "search/space.hpp"
+#include "search/states.hpp"
 
 namespace py = pybind11;
+using metol::States;
 
 namespace {
-
-// A batch of loop nests: an opaque, immutable handle. The Space it came from is kept alive with it.
-struct States {
-    std::shared_ptr<metol::Space> space;
-    std::vector<metol::State> values;
-};
 
 py::tuple encode(const metol::Decision& decision) {
     py::list numbers;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <tuple>
 
 #include "schedule/hashing.hpp"
@@ -47,6 +48,23 @@ bool fits(const DecisionStep& step, const Decision& decision) {
     }
     const bool is_kind = decision.kind == kind_of(step.kind) || decision.kind == DecisionKind::Keep;
     return is_location || (decision.stage == step.stage && is_kind);
+}
+
+int64_t total_of(std::span<const DecisionFamily> families) {
+    int64_t total = 0;
+    for (const DecisionFamily& family : families) {
+        total += family.count();
+    }
+    return total;
+}
+
+// One of the candidates of all families, numbered through.
+Decision decode(std::span<const DecisionFamily> families, int64_t number) {
+    size_t family = 0;
+    for (; number >= families[family].count(); family++) {
+        number -= families[family].count();
+    }
+    return families[family].decode(number);
 }
 
 }  // namespace
@@ -187,21 +205,7 @@ State Space::make_child(const State& state, const Decision& decision, Pruned& re
 
 Expansion Space::expand(std::span<const State> states) {
     std::vector<std::vector<State>> made(states.size());
-    shared_->workers.run(states.size(), [&](size_t i) {
-        const auto path = path_through(*states[i]);
-        for (const DecisionFamily& family : families(*states[i])) {
-            const int64_t count = family.count();
-            for (int64_t number = 0; number < count; number++) {
-                Pruned reason = Pruned::None;
-                if (State made_child = make_child(*states[i], path, family.decode(number), reason)) {
-                    made[i].push_back(std::move(made_child));
-                }
-            }
-        }
-        if (options_.sample_depth >= 0) {
-            keep_sample(made[i]);
-        }
-    });
+    shared_->workers.run(states.size(), [&](size_t i) { made[i] = children(states[i]); });
     Expansion expansion;
     for (size_t i = 0; i < made.size(); i++) {
         expansion.parents.insert(expansion.parents.end(), made[i].size(), static_cast<int32_t>(i));
@@ -210,55 +214,79 @@ Expansion Space::expand(std::span<const State> states) {
     return expansion;
 }
 
-int64_t Space::child_count(const LoopNest& nest) const {
-    int64_t total = 0;
-    for (const DecisionFamily& family : families(nest)) {
-        total += family.count();
+std::vector<State> Space::children(const State& state) {
+    std::vector<State> made;
+    const auto path = path_through(*state);
+    for (const DecisionFamily& family : families(*state)) {
+        const int64_t count = family.count();
+        for (int64_t number = 0; number < count; number++) {
+            Pruned reason = Pruned::None;
+            if (State child = make_child(*state, path, family.decode(number), reason)) {
+                made.push_back(std::move(child));
+            }
+        }
     }
-    return total;
+    if (options_.sample_depth >= 0) {
+        keep_sample(made);
+    }
+    return made;
+}
+
+int64_t Space::child_count(const LoopNest& nest) const {
+    return total_of(families(nest));
 }
 
 std::pair<State, Pruned> Space::child(const State& state, int64_t number) {
-    if (number < 0) {
+    const std::vector<DecisionFamily> all = families(*state);
+    if (number < 0 || number >= total_of(all)) {
         return {nullptr, Pruned::InvalidDecision};
     }
-    for (const DecisionFamily& family : families(*state)) {
-        if (number < family.count()) {
-            Pruned reason = Pruned::None;
-            State made = make_child(state, family.decode(number), reason);
-            return {std::move(made), reason};
-        }
-        number -= family.count();
-    }
-    return {nullptr, Pruned::InvalidDecision};
+    Pruned reason = Pruned::None;
+    State made = make_child(state, decode(all, number), reason);
+    return {std::move(made), reason};
 }
 
-State Space::sample_one(const State& state, uint64_t& seed) {
+State Space::random_child(const State& state, uint64_t& seed) {
     const std::vector<DecisionFamily> all = families(*state);
-    int64_t total = 0;
-    for (const DecisionFamily& family : all) {
-        total += family.count();
-    }
-    const auto made_by_number = [&](int64_t number) -> State {
-        for (const DecisionFamily& family : all) {
-            if (number < family.count()) {
-                Pruned reason = Pruned::None;
-                return make_child(state, family.decode(number), reason);
-            }
-            number -= family.count();
-        }
-        return nullptr;
+    const auto total = static_cast<uint64_t>(total_of(all));
+    const auto made_by_number = [&](uint64_t number) {
+        Pruned reason = Pruned::None;
+        return make_child(state, decode(all, static_cast<int64_t>(number)), reason);
     };
     for (int attempt = 0; attempt < kSampleTries && total > 0; attempt++) {
         seed = mix(seed);
-        if (State made = made_by_number(static_cast<int64_t>(seed % static_cast<uint64_t>(total)))) {
+        if (State made = made_by_number(seed % total)) {
             return made;
         }
     }
     // Few are legal: start anywhere and take the first that is, so that a child is always found where there is one.
-    for (int64_t i = 0; i < total; i++) {
-        if (State made = made_by_number(
-                static_cast<int64_t>((seed + static_cast<uint64_t>(i)) % static_cast<uint64_t>(total)))) {
+    for (uint64_t i = 0; i < total; i++) {
+        if (State made = made_by_number((seed + i) % total)) {
+            return made;
+        }
+    }
+    return nullptr;
+}
+
+State Space::next_child(const State& state, ChildWalk& walk, uint64_t& seed) {
+    const std::vector<DecisionFamily> all = families(*state);
+    if (walk.count < 0) {
+        walk.count = total_of(all);
+        if (walk.count > 0) {
+            seed = mix(seed);
+            walk.start = static_cast<int64_t>(seed % static_cast<uint64_t>(walk.count));
+            // Steps of a size that shares no factor with the count come to every number once.
+            do {
+                seed = mix(seed);
+                walk.stride = 1 + static_cast<int64_t>(seed % static_cast<uint64_t>(walk.count));
+            } while (std::gcd(walk.stride, walk.count) != 1);
+        }
+    }
+    while (!walk.is_over()) {
+        const int64_t number = (walk.start + walk.tried * walk.stride) % walk.count;
+        walk.tried++;
+        Pruned reason = Pruned::None;
+        if (State made = make_child(state, decode(all, number), reason)) {
             return made;
         }
     }
@@ -269,7 +297,7 @@ std::vector<State> Space::sample(std::span<const State> states, std::span<const 
     std::vector<State> children(states.size());
     shared_->workers.run(states.size(), [&](size_t i) {
         uint64_t seed = seeds[i];
-        children[i] = sample_one(states[i], seed);
+        children[i] = random_child(states[i], seed);
     });
     return children;
 }
@@ -280,7 +308,7 @@ std::vector<State> Space::rollout(std::span<const State> states, std::span<const
         uint64_t seed = seeds[i];
         State state = states[i];
         while (state && !is_complete(*state)) {
-            state = sample_one(state, seed);
+            state = random_child(state, seed);
         }
         leaves[i] = std::move(state);
     });
@@ -401,6 +429,10 @@ std::vector<State> Space::neighbours(const State& state, size_t position) {
     });
     std::erase(made, nullptr);
     return made;
+}
+
+void Space::parallel(size_t count, const std::function<void(size_t)>& body) {
+    shared_->workers.run(count, body);
 }
 
 std::shared_ptr<Space> Space::restricted(SpaceOptions options) const {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +45,25 @@ class Space {
     std::vector<State> sample(std::span<const State> states, std::span<const uint64_t> seeds);
     // Random completions.
     std::vector<State> rollout(std::span<const State> states, std::span<const uint64_t> seeds);
+
+    // The same for one state, on the caller's thread: of these, many may run beside each other.
+    std::vector<State> children(const State& state);
+    State random_child(const State& state, uint64_t& seed);
+    double cost_of(const State& state, const CostModelWeights& model);
+    // Goes over the children of one state in a random order, each candidate once, and makes none before it is asked
+    // for.
+    struct ChildWalk {
+        int64_t count = -1;  // candidates; -1 before the first step
+        int64_t tried = 0;
+        int64_t start = 0;
+        int64_t stride = 1;
+
+        bool is_over() const { return tried == count; }
+    };
+    // The next legal one; null where there is none any more.
+    State next_child(const State& state, ChildWalk& walk, uint64_t& seed);
+    // Calls body(i) once for each i below count, on all threads.
+    void parallel(size_t count, const std::function<void(size_t)>& body);
 
     std::vector<double> cost(std::span<const State> states, const CostModelWeights& model);
     // Seconds of each Stage of one state, [stages]; what is inlined has its own.
@@ -94,7 +114,6 @@ class Space {
                      Pruned& reason);
     bool follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made);
     State follow(const State& state, std::span<const Decision> decisions);
-    State sample_one(const State& state, uint64_t& seed);
     // A cost model, what it remembers of this pipeline, and what it makes of the operations of each Stage.
     struct Costing {
         const CostModelWeights& model;

@@ -243,6 +243,12 @@ std::vector<double> Space::cost(std::span<const State> states, const CostModelWe
     return costs;
 }
 
+double Space::cost_of(const State& state, const CostModelWeights& model) {
+    thread_local Groups groups;
+    groups.find(*index_, *state);
+    return cost_one(*state, groups, costing(model));
+}
+
 std::vector<double> Space::stage_costs(const State& state, const CostModelWeights& model) {
     const std::vector<float> rows = featurize({&state, 1});
     const Costing how = costing(model);

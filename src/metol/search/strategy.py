@@ -3,6 +3,7 @@
 A strategy is never interrupted: it asks the budget between batches, and always returns an answer.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,13 @@ class Budget:
     def part(self, share: float) -> "Budget":
         """Return a budget that ends when this share of the time is over; cancelled when this one is."""
         return self if self.seconds is None else Budget(self.seconds * share, self.is_cancelled, self.started)
+
+    def turn_end(self, turns: int) -> float:
+        """Return the `time.monotonic()` at which the first of so many equal turns ends; infinity without a limit."""
+        now = time.monotonic()
+        if self.seconds is None:
+            return math.inf
+        return now + max(0.0, self.started + self.seconds - now) / turns
 
     def is_spent(self) -> bool:
         """Has the time run out, or did somebody cancel?"""

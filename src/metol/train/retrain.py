@@ -45,20 +45,24 @@ class FineTuner:
 
     def retrain(self, problem: Problem, measured: Sequence[Record]) -> _core.CostModel:
         """Return a model that knows the measurements so far; that of the search where they are too few."""
+        weights = self.weights(problem, measured)
+        return problem.planner.model if weights is None else weights.model(problem.planner.form().space)
+
+    def weights(self, problem: Problem, measured: Sequence[Record]) -> Weights | None:
+        """Return weights that know the measurements so far; None where they are too few."""
         best_ms: dict[str, float] = {}
         for record in measured:
             if record.status is Status.OK and record.nest and record.run_ms is not None:
                 best_ms[record.nest] = min(record.run_ms, best_ms.get(record.nest, np.inf))
         table = table_of_nests(problem.planner, {text: ms / 1e3 for text, ms in best_ms.items()})
         if table is None or len(table.seconds) < _LEAST_SAMPLES:
-            return problem.planner.model
+            return None
         space = problem.planner.form().space
         base = choose_weights(problem.options.weights, problem.planner.machine, space) or self._blank(table)
         base.require_fit(space)
         batch = make_batch(table, base.units)
         members = tuple(self._fine_tuned(member, batch) for member in base.members)
-        tuned = Weights(members, base.units, base.features, base.terms, base.operations)
-        return tuned.model(space)
+        return Weights(members, base.units, base.features, base.terms, base.operations)
 
     def _blank(self, table: FeatureTable) -> Weights:
         """Return weights that correct nothing yet."""

@@ -1,0 +1,217 @@
+"""Every way to get a schedule of an application: peers, searches, tuning, and a person.
+
+In: applications. Out: points of each way: the run time of its schedule, and how long it took. All schedules of one
+application are verified and timed in turn, in fresh processes. Source: Adams et al. 2019, figure 8 and §6.3.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metol import autoschedule
+from metol.errors import MetolError
+from metol.experiments.drawing import draw_bars, draw_legend
+from metol.experiments.experiment import Experiment, Outcome, Point, Setting
+from metol.experiments.schedulers import RUN, SEARCH, applications, race, source_of
+from metol.measure import LocalRunner, PipelineSource, Scheduler, TimingPlan, ask_peer
+from metol.options import SearchOptions
+from metol.text_table import NOTHING, TextTable, geometric_mean, three_digits
+from metol.train import FineTuner
+from metol.tune import Problem, TunerOptions, TuningFailure, TuningResult, TuningSettings, autotune, tune_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Modes", "relative_table"]
+
+_PEER = "mullapudi2016"
+# What its authors vary (Mullapudi et al. 2016, §5): the cache that a tile is to fit, and what a load costs.
+_CACHE_BYTES = (1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 24)
+_BALANCES = (1, 5, 20, 40, 100)
+# Enough to choose one of them.
+_QUICK = TimingPlan(round_seconds=0.1, min_rounds=2, max_rounds=3)
+_FAILED = "the schedule could not be made"
+
+
+class Modes(Experiment):
+    """Run times of all ways beside each other."""
+
+    title = "Throughput relative to the best"
+    measurement = "modes"
+
+    def subjects(self, setting: Setting) -> Sequence[str]:
+        """The applications."""
+        return applications(setting)
+
+    def depends_on(self, setting: Setting) -> str:
+        """What tuning may spend, too."""
+        return f"{setting}, tuning for {setting.budget}"
+
+    def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
+        """Make all schedules, and race them."""
+        source = source_of(subject, setting)
+        with tempfile.TemporaryDirectory(prefix="metol-") as folder:
+            made = _Made(source, setting, Path(folder))
+            made.add(f"{_PEER} tuned", made.tuned_peer)
+            made.add("metol sample-32", made.sampled)
+            made.add("metol tune", made.tuned)
+            made.add("metol retrained", made.retrained)
+            contestants = [
+                (_PEER, Scheduler(_PEER)),
+                *made.contestants,
+                ("metol greedy", Scheduler("metol", (("strategy", "greedy"),))),
+                ("metol beam", Scheduler("metol")),
+                ("hand", Scheduler("hand", file=source.label)),
+            ]
+            points = race(source, contestants, setting)
+        # What a file was loaded in says nothing of how long its schedule took.
+        told = (replace(one, values={**one.values, **made.seconds.get(one.series, {})}) for one in points)
+        found = {one.series: one for one in (*told, *made.failures)}
+        return tuple(found[name] for name in _ORDER if name in found), ""
+
+    def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
+        """Return run times, and throughput relative to the best."""
+        return (_times_table(outcomes), relative_table(self.title, outcomes))
+
+    def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
+        """Draw throughput relative to the best."""
+        figure.set_size_inches(14, 5)
+        axis = figure.add_subplot()
+        series = _series(outcomes)
+        heights = {name: [_relative(one, name) for one in outcomes] for name in series}
+        means = {name: _mean(values) for name, values in heights.items()}
+        draw_bars(axis, [*(one.subject for one in outcomes), "mean"], {n: [*heights[n], means[n]] for n in series})
+        axis.set(ylabel="throughput relative to the best")
+        draw_legend(axis, ncols=4, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 1.16))
+
+
+_ORDER = (
+    _PEER,
+    f"{_PEER} tuned",
+    "metol greedy",
+    "metol beam",
+    "metol sample-32",
+    "metol tune",
+    "metol retrained",
+    "hand",
+)
+
+
+class _Made:
+    """Schedules that take more than one call."""
+
+    def __init__(self, source: PipelineSource, setting: Setting, folder: Path) -> None:
+        self.contestants: list[tuple[str, Scheduler]] = []
+        self.seconds: dict[str, dict[str, float]] = {}
+        self.failures: list[Point] = []
+        self._source = source
+        self._setting = setting
+        self._folder = folder
+        self._result: TuningResult | None = None
+        self._problem: Problem | None = None
+
+    def add(self, series: str, make: Callable[[], Scheduler]) -> None:
+        """Make one; where that fails, it is a point that says why."""
+        self._setting.progress(f"{self._source.label}: {series}")
+        started = time.monotonic()
+        try:
+            self.contestants.append((series, make()))
+        except MetolError as error:
+            self.failures.append(Point(series, {}, f"{_FAILED}: {error}"))
+        self.seconds[series] = {SEARCH: time.monotonic() - started}
+
+    def tuned_peer(self) -> Scheduler:
+        """The best of what a peer makes with its parameters varied; different ones often make the same."""
+        distinct: dict[str, Scheduler] = {}
+        for cache_bytes in _CACHE_BYTES:
+            for balance in _BALANCES:
+                peer = Scheduler(_PEER, (("last_level_cache_size", cache_bytes), ("balance", balance)))
+                answer = ask_peer(self._source, peer, self._setting.options)
+                if answer.cpp:
+                    distinct.setdefault(answer.cpp, peer)
+        runner = LocalRunner(replace(self._setting.options, timing=_QUICK), self._setting.progress)
+        rows = runner.run(self._source, list(distinct.values()))
+        known = [(row.run_ms, peer) for row, peer in zip(rows, distinct.values(), strict=True) if row.run_ms]
+        if not known:
+            raise MetolError("none of its schedules runs")
+        return min(known, key=lambda pair: pair[0])[1]
+
+    def sampled(self) -> Scheduler:
+        """The best of 32 samples."""
+        threads = self._setting.options.threads
+        result = autotune(self._source, mode="sample-32", threads=threads, progress=lambda _: None)
+        return self._saved(result, "sampled")
+
+    def tuned(self) -> Scheduler:
+        """What tuning finds while it fits the cost model to what it measures."""
+        settings = TuningSettings(tuner=TunerOptions(retrainer=FineTuner()))
+        with Problem(self._source, threads=self._setting.options.threads) as problem:
+            (result,) = tune_all([problem], self._setting.budget, settings)
+        if isinstance(result, TuningFailure):
+            raise MetolError(result.reason)
+        self._result, self._problem = result, problem
+        return self._saved(result, "tuned")
+
+    def retrained(self) -> Scheduler:
+        """What the search finds with the weights that tuning ends with."""
+        if self._result is None or self._problem is None:
+            raise MetolError("there was no tuning")
+        weights = FineTuner().weights(self._problem, self._result.history)
+        if weights is None:
+            raise MetolError("too few schedules were right")
+        file = self._folder / "retrained.npz"
+        weights.save(file)
+        options = SearchOptions(weights=str(file))
+        found = autoschedule(self._source.build(), threads=self._setting.options.threads, options=options)
+        schedule = self._folder / "retrained.json"
+        found.save(schedule)
+        return Scheduler.of_file(schedule)
+
+    def _saved(self, result: TuningResult, name: str) -> Scheduler:
+        file = self._folder / f"{name}.json"
+        result.save(file)
+        return Scheduler.of_file(file)
+
+
+def _series(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(point.series for one in outcomes for point in one.points))
+
+
+def _relative(one: Outcome, series: str) -> float | None:
+    """Throughput relative to the best of the same subject; None where it has none."""
+    own = one.value(series, RUN)
+    times = [run_ms for point in one.points if (run_ms := point.values.get(RUN))]
+    return min(times) / own if own else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value]
+    return geometric_mean(known) if known else None
+
+
+def relative_table(title: str, outcomes: Sequence[Outcome]) -> TextTable:
+    """Return the throughput of each series relative to the best of each subject, with geometric means."""
+    series = _series(outcomes)
+    columns = {name: [_relative(one, name) for one in outcomes] for name in series}
+    lines = tuple(
+        (one.subject, *(_share(columns[name][place]) for name in series)) for place, one in enumerate(outcomes)
+    )
+    means = (f"{_share(_mean(values))} ({sum(value is not None for value in values)})" for values in columns.values())
+    return TextTable(title, ("app", *series), lines, (("geometric mean (apps)", *means),))
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
+
+
+def _times_table(outcomes: Sequence[Outcome]) -> TextTable:
+    series = _series(outcomes)
+    lines = tuple((one.subject, *(_cell(one.value(name, RUN)) for name in series)) for one in outcomes)
+    return TextTable("Run time (ms)", ("app", *series), lines)
+
+
+def _cell(run_ms: float | None) -> str:
+    return NOTHING if run_ms is None else three_digits(run_ms)

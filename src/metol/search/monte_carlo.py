@@ -1,0 +1,212 @@
+"""Monte Carlo tree search: an ensemble of trees that agrees on one decision after the other.
+
+A Space and a cost model enter, the best complete loop nest leaves. Nothing but complete loop nests is compared, so what
+a decision will cost later is seen before it is made. Source: ProTuner 2020, §4, figure 6 and Table 1.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from metol import _core
+from metol.errors import SearchError
+from metol.search.strategy import Budget, SearchResult, runners_up
+
+__all__ = ["GUIDANCES", "ROOT_CHOICES", "SIMULATIONS", "UCB_FORMS", "MonteCarlo"]
+
+UCB_FORMS: Final = MappingProxyType(
+    {
+        "product": (_core.TreeFormula.PRODUCT, 1.0),
+        "product-10": (_core.TreeFormula.PRODUCT, 10.0),
+        "sum": (_core.TreeFormula.SUM, math.sqrt(2)),
+    }
+)
+"""How exploration joins the value of a child, and its constant, by name (Table 1: mcts_30s, mcts_Cp10, mcts_sqrt2)."""
+
+GUIDANCES: Final = MappingProxyType(
+    {
+        "time": _core.TreeValue.MEAN_TIME,
+        "speed": _core.TreeValue.MEAN_SPEED,
+        "best": _core.TreeValue.BEST,
+        "wins": _core.TreeValue.WINS,
+    }
+)
+"""What a child is worth, by name: 1 / mean time, mean of 1 / time, 1 / best time, or how often it beats the root's best
+(0/1 rewards, §4.1). All but the last are relative to the best known, so that one constant fits all programs."""
+
+SIMULATIONS: Final = MappingProxyType({"random": 0.0, "half-greedy": 0.5, "greedy": 1.0})
+"""The chance that a step of a simulation takes the best child by the cost model, by name (§4.1)."""
+
+ROOT_CHOICES: Final = ("best", "mean")
+"""By what the next root is chosen: the best cost below a child, or the mean (§4)."""
+
+# How long trees iterate between two looks at the clock, about.
+_SLICE_SECONDS = 0.005
+# Of each tree at each decision, where nothing says how many.
+_ITERATIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MonteCarlo:
+    """An ensemble of trees, some of which simulate greedily; after each turn all go on from the same child."""
+
+    trees: int = 16
+    """Trees in all."""
+    greedy_trees: int = 1
+    """Of these, those whose simulations take the best child at each step: one does, as the paper found."""
+    ucb: str = "product"
+    """One of UCB_FORMS."""
+    guidance: str = "best"
+    """One of GUIDANCES."""
+    simulation: str = "random"
+    """One of SIMULATIONS, for the other trees."""
+    root_choice: str = "best"
+    """One of ROOT_CHOICES."""
+    widening: float = 1.5
+    """A node that was visited n times has `widening` * n ** `widening_power` children at most."""
+    widening_power: float = 0.4
+    """1, with a widening of 1, goes on from no child before all have been visited, as the paper does."""
+    shares_equal: bool = True
+    """Whether loop nests that are equal share their statistics."""
+    iterations: int | None = None
+    """Iterations of each tree at each decision; if None the budget's time, evenly over all decisions, and 64 where that
+    has no end."""
+    seed: int = 0
+    """Seed of all trees."""
+
+    def __post_init__(self) -> None:
+        known = ((self.ucb, UCB_FORMS), (self.guidance, GUIDANCES), (self.simulation, SIMULATIONS))
+        for name, names in (*known, (self.root_choice, ROOT_CHOICES)):
+            if name not in names:
+                raise SearchError(f"Monte Carlo tree search has no `{name}`; it has {', '.join(names)}.")
+        if self.trees < 1 or not 0 <= self.greedy_trees <= self.trees:
+            raise SearchError(
+                f"It takes at least 1 tree, and no more greedy ones than that, not {self.greedy_trees} of {self.trees}."
+            )
+        if self.widening < 1 or not 0 <= self.widening_power <= 1:
+            raise SearchError(
+                f"Nodes widen by a factor of at least 1 and a power in [0, 1], not {self.widening} and "
+                f"{self.widening_power}."
+            )
+        if self.iterations is not None and self.iterations < 1:
+            raise SearchError(f"Trees make at least 1 iteration at each decision, not {self.iterations}.")
+
+    def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
+        """Find a complete loop nest of low predicted cost."""
+        ensemble = _Ensemble(self, space, model)
+        is_late = False
+        for position in range(space.decision_count):
+            if ensemble.is_exhausted or (is_late := budget.is_spent()):
+                break
+            children, _ = space.expand(ensemble.root)
+            if len(children) == 1:
+                ensemble.advance(children)
+                continue
+            if self.iterations is not None or budget.seconds is None:
+                ensemble.iterate(self.iterations or _ITERATIONS, budget)
+            else:
+                ensemble.iterate_until(budget.turn_end(space.decision_count - position), budget)
+            child = ensemble.next_root(self.root_choice)
+            if is_late := child is None:
+                break
+            ensemble.advance(child)
+        return ensemble.result(is_complete=not is_late)
+
+
+class _Ensemble:
+    """Trees that have the same root."""
+
+    def __init__(self, plan: MonteCarlo, space: _core.Space, model: _core.CostModel) -> None:
+        self._space = space
+        self._trees = [
+            _core.SearchTree(
+                space, model, _options(plan, is_greedy=number < plan.greedy_trees), _seed(plan.seed, number)
+            )
+            for number in range(plan.trees)
+        ]
+        self._greedy = plan.greedy_trees
+        self._slice = 1
+        self._alternatives: list[tuple[float, _core.States]] = []
+        # One iteration each: there is a result from now on, and what a greedy one takes is known.
+        _core.iterate_trees(self._trees, [1] * plan.trees)
+        self._pace = self._find_pace()
+        self._credit = 0
+
+    def _find_pace(self) -> int:
+        """How many random iterations take as long as a greedy one, which makes all children of each decision."""
+        if not 0 < self._greedy < len(self._trees):
+            return 1
+        children = self._trees[0].costed / max(1, self._space.decision_count)
+        return max(1, round(2 * children))
+
+    @property
+    def root(self) -> _core.States:
+        return self._trees[0].root
+
+    @property
+    def is_exhausted(self) -> bool:
+        return all(tree.is_exhausted for tree in self._trees)
+
+    def iterate(self, count: int, budget: Budget) -> None:
+        """Let every tree make so many iterations, the greedy ones fewer, as they take longer."""
+        done = 0
+        while done < count and not budget.is_spent() and not self.is_exhausted:
+            done += self._iterate_slice(min(self._slice, count - done))
+
+    def iterate_until(self, end: float, budget: Budget) -> None:
+        """Let every tree iterate until a time on the monotonic clock, and at least once."""
+        self._iterate_slice(1)
+        while time.monotonic() < end and not budget.is_spent() and not self.is_exhausted:
+            self._iterate_slice(self._slice)
+
+    def _iterate_slice(self, count: int) -> int:
+        self._credit += count
+        greedy, self._credit = divmod(self._credit, self._pace)
+        started = time.monotonic()
+        standard = len(self._trees) - self._greedy
+        _core.iterate_trees(self._trees, [greedy] * self._greedy + [count] * standard)
+        seconds = time.monotonic() - started
+        if seconds < _SLICE_SECONDS / 2:
+            self._slice *= 2
+        elif seconds > 2 * _SLICE_SECONDS:
+            self._slice = max(1, self._slice // 2)
+        return count
+
+    def next_root(self, choice: str) -> _core.States | None:
+        """Return the child that the best of all trees goes on with; None where none has seen any."""
+        known = [(tree, child) for tree in self._trees for child in tree.children()]
+        if not known:
+            return None
+        tree, child = min(known, key=lambda pair: pair[1].best_seconds if choice == "best" else pair[1].mean_seconds)
+        self._alternatives.append((child.best_seconds, tree.best_state_of(child)))
+        return tree.state_of(child)
+
+    def advance(self, child: _core.States) -> None:
+        """Let all trees go on from one child."""
+        for tree in self._trees:
+            tree.advance(child)
+
+    def result(self, *, is_complete: bool) -> SearchResult:
+        """Return the best of all trees."""
+        best = min(self._trees, key=lambda tree: tree.best_seconds)
+        assert best.best_state is not None
+        own = [(tree.best_seconds, tree.best_state) for tree in self._trees if tree.best_state is not None]
+        costed = sum(tree.costed for tree in self._trees)
+        alternatives = runners_up(self._space, [*own, *self._alternatives])
+        return SearchResult(best.best_state, best.best_seconds, costed, is_complete, alternatives)
+
+
+def _options(plan: MonteCarlo, *, is_greedy: bool) -> _core.TreeOptions:
+    options = _core.TreeOptions()
+    options.formula, options.exploration = UCB_FORMS[plan.ucb]
+    options.value = GUIDANCES[plan.guidance]
+    options.greedy_share = SIMULATIONS["greedy" if is_greedy else plan.simulation]
+    options.widening, options.widening_power = plan.widening, plan.widening_power
+    options.shares_equal = plan.shares_equal
+    return options
+
+
+def _seed(seed: int, number: int) -> int:
+    return (seed << 16) + number

@@ -1,0 +1,186 @@
+from typing import Any
+
+import pytest
+from small_pipelines import PIPELINES, make_space
+
+from metol import _core
+from metol.errors import SearchError
+from metol.pipeline import extract
+from metol.search import GUIDANCES, SIMULATIONS, UCB_FORMS, BeamSearch, Budget, MonteCarlo
+
+MODEL = _core.CostModel()
+
+
+def space_of(name: str, threads: int = 1) -> _core.Space:
+    return make_space(extract(PIPELINES[name]()), threads=threads)
+
+
+def tree_of(space: _core.Space, seed: int = 0, **options: Any) -> _core.SearchTree:
+    chosen = _core.TreeOptions()
+    for name, value in options.items():
+        setattr(chosen, name, value)
+    return _core.SearchTree(space, MODEL, chosen, seed)
+
+
+def test_each_iteration_costs_one_complete_loop_nest() -> None:
+    space = space_of("pyramid")
+    tree = tree_of(space)
+    assert tree.best_state is None
+    _core.iterate_trees([tree], [25])
+    assert (tree.iterations, tree.costed) == (25, 25)
+    assert sum(child.visits for child in tree.children()) == 25
+    assert tree.best_state is not None
+    assert tree.best_seconds == space.cost(tree.best_state, MODEL)[0]
+
+
+def test_children_tell_the_best_and_the_mean_below_them() -> None:
+    space = space_of("pyramid")
+    tree = tree_of(space)
+    _core.iterate_trees([tree], [200])
+    children = tree.children()
+    assert tree.best_seconds == min(child.best_seconds for child in children)
+    for child in children:
+        assert child.best_seconds <= child.mean_seconds * (1 + 1e-12)
+        assert child.best_seconds == space.cost(tree.best_state_of(child), MODEL)[0]
+        below = space.path(tree.best_state_of(child))
+        assert below[:1] == space.path(tree.state_of(child))
+
+
+def forced_through(space: _core.Space, tree: _core.SearchTree) -> None:
+    """Go on to the first decision that leaves a choice."""
+    while len(children := space.expand(tree.root)[0]) == 1:
+        tree.advance(children)
+
+
+def test_a_tree_that_goes_on_keeps_what_is_below_its_new_root() -> None:
+    space = space_of("pyramid")
+    tree = tree_of(space)
+    forced_through(space, tree)
+    _core.iterate_trees([tree], [300])
+    size, best = len(tree), tree.best_seconds
+    child = max(tree.children(), key=lambda one: one.visits)
+    tree.advance(tree.state_of(child))
+    assert 1 < len(tree) < size
+    assert sum(one.visits for one in tree.children()) >= child.visits - 1
+    assert tree.best_seconds == best
+    assert space.path(tree.root) == space.path(tree.state_of(child))
+
+
+def test_a_tree_goes_on_from_a_child_that_it_has_not_seen() -> None:
+    space = space_of("pyramid")
+    seen, other = tree_of(space, 1), tree_of(space, 2)
+    _core.iterate_trees([seen], [10])
+    other.advance(seen.state_of(seen.children()[0]))
+    assert len(other) == 1
+    _core.iterate_trees([other], [10])
+    assert other.iterations == 10
+
+
+@pytest.mark.parametrize("widening", [(1.0, 1.0), (1.5, 0.4)])
+def test_a_small_space_is_seen_to_its_end(widening: tuple[float, float]) -> None:
+    space = space_of("no_dimension")
+    tree = tree_of(space, widening=widening[0], widening_power=widening[1])
+    _core.iterate_trees([tree], [100_000])
+    assert tree.is_exhausted
+    assert tree.iterations < 100_000
+    everything = space.root()
+    while int(everything.decisions_made[0]) < space.decision_count:
+        everything, _ = space.expand(everything)
+    assert tree.best_seconds == min(space.cost(everything, MODEL))
+
+
+def test_widening_bounds_children() -> None:
+    space = space_of("pyramid")
+    narrow, wide = (tree_of(space, widening=1.0, widening_power=power) for power in (0.3, 1.0))
+    for tree in (narrow, wide):
+        forced_through(space, tree)
+    _core.iterate_trees([narrow, wide], [200, 200])
+    assert len(narrow.children()) < len(wide.children())
+
+
+def test_equal_loop_nests_share_a_node() -> None:
+    space = space_of("convolution")
+    apart, shared = (tree_of(space, shares_equal=shares) for shares in (False, True))
+    _core.iterate_trees([apart, shared], [2000, 2000])
+    for tree in (apart, shared):
+        hashes = [int(space.identity_hash(tree.state_of(child))[0]) for child in tree.children()]
+        assert len(set(hashes)) == len(hashes) or tree is apart
+
+
+def test_greedy_simulations_take_the_cheapest_child_each_time() -> None:
+    space = space_of("pyramid")
+    tree = tree_of(space, greedy_share=1.0)
+    _core.iterate_trees([tree], [1])
+    greedy = BeamSearch(width=1).search(space, MODEL, Budget.start())
+    # Its first step, which expansion takes, is random; the first decision has but one child here.
+    assert tree.best_seconds == pytest.approx(greedy.cost_seconds, rel=0.5)
+    assert tree.costed > space.decision_count
+
+
+def test_trees_beside_each_other_are_what_they_are_alone() -> None:
+    results = []
+    for threads in (1, 2, 4):
+        space = space_of("pyramid", threads)
+        trees = [tree_of(space, seed) for seed in range(5)]
+        _core.iterate_trees(trees, [40] * 5)
+        results.append([tree.best_seconds for tree in trees])
+    space = space_of("pyramid")
+    alone = []
+    for seed in range(5):
+        tree = tree_of(space, seed)
+        _core.iterate_trees([tree], [40])
+        alone.append(tree.best_seconds)
+    assert results == [alone] * 3
+
+
+def test_the_same_tree_twice_is_refused() -> None:
+    space = space_of("pyramid")
+    tree = tree_of(space)
+    with pytest.raises(ValueError, match="distinct"):
+        _core.iterate_trees([tree, tree], [1, 1])
+    with pytest.raises(ValueError, match="a count for each"):
+        _core.iterate_trees([tree], [1, 1])
+
+
+@pytest.mark.parametrize("ucb", UCB_FORMS)
+@pytest.mark.parametrize("guidance", GUIDANCES)
+def test_every_form_beats_chance(ucb: str, guidance: str) -> None:
+    space = space_of("pyramid")
+    found = MonteCarlo(trees=2, greedy_trees=0, iterations=30, ucb=ucb, guidance=guidance).search(
+        space, MODEL, Budget.start()
+    )
+    drawn = space.rollout(space.root().take([0] * 200), list(range(200)))
+    assert found.cost_seconds < min(space.cost(drawn, MODEL))
+
+
+@pytest.mark.parametrize("how", [{"simulation": name} for name in SIMULATIONS] + [{"root_choice": "mean"}])
+def test_what_the_paper_tried_works(how: dict[str, str]) -> None:
+    space = space_of("two_outputs")
+    found = MonteCarlo(trees=2, iterations=4, **how).search(space, MODEL, Budget.start())
+    assert found.cost_seconds == space.cost(found.state, MODEL)[0]
+
+
+def test_time_is_kept_to() -> None:
+    space = space_of("pyramid")
+    found = MonteCarlo(trees=2).search(space, MODEL, Budget.start(0.2))
+    assert found.is_complete
+    assert len(found.alternatives) > 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"ucb": "none"},
+        {"guidance": "luck"},
+        {"simulation": "none"},
+        {"root_choice": "worst"},
+        {"trees": 0},
+        {"greedy_trees": 17},
+        {"widening": 0.5},
+        {"widening_power": 2.0},
+        {"iterations": 0},
+    ],
+)
+def test_impossible_ensembles_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(SearchError):
+        MonteCarlo(**bad)
