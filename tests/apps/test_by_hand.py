@@ -1,0 +1,45 @@
+import halide as hl
+import pytest
+
+import metol_apps
+from metol.errors import UnknownAppError
+from metol.measure import LocalRunner, PipelineSource, RunOptions, Scheduler
+from metol_apps.by_hand import schedule_by_hand
+
+SUITE = metol_apps.names("full")
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("name", SUITE)
+def test_every_application_has_a_schedule_by_hand_that_lowers(name: str, lanes: int) -> None:
+    pipeline = metol_apps.get(name).build()
+    schedule_by_hand(name, pipeline, lanes)
+    target = hl.get_host_target()
+    pipeline.compile_to_module(pipeline.infer_arguments(), "by_hand", target)
+
+
+def verified(name: str) -> str:
+    """Why the schedule is wrong; empty where it is not."""
+    source = PipelineSource.parse(f"app:{name}")
+    scheduler = Scheduler.parse("hand").of_pipeline(source.label)
+    (row,) = LocalRunner(RunOptions(timing=None)).run(source, [scheduler])
+    return "" if row.is_ok else row.problem
+
+
+def test_a_schedule_by_hand_is_verified_like_any_other() -> None:
+    assert verified("blur") == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SUITE if name != "blur"])
+def test_schedules_by_hand_are_right(name: str) -> None:
+    assert verified(name) == ""
+
+
+def test_what_nobody_has_scheduled_is_refused() -> None:
+    with pytest.raises(UnknownAppError, match="no schedule by hand of `nothing`"):
+        schedule_by_hand("nothing", metol_apps.get("blur").build(), 8)
+    (row,) = LocalRunner(RunOptions(timing=None)).run(
+        PipelineSource.parse("app:conv_relu"), [Scheduler.parse("hand:conv_relu")]
+    )
+    assert "no schedule by hand of `conv_relu`" in row.problem
