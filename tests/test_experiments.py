@@ -149,7 +149,7 @@ def test_every_experiment_has_a_title_and_is_in_the_help_and_the_docs(name: str)
 
 
 def test_unknown_experiments_are_refused() -> None:
-    with pytest.raises(MetolError, match="no experiment `adams`; there are adams-arm"):
+    with pytest.raises(MetolError, match="no experiment `adams`; there are adams-ablations"):
         get_experiment("adams")
     done = metol("bench", "--experiment", "adams")
     assert done.returncode == 2
@@ -169,3 +169,56 @@ def test_command_prints_and_writes_everything(tmp_path: Path) -> None:
     again = metol("bench", "--experiment", "adams-fig7", "--programs", "1", *words[:-2], cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == len(rows)
+
+
+def modes_outcome(subject: str, **run_ms: float) -> Outcome:
+    points = tuple(Point(series, {"run_ms": value}) for series, value in run_ms.items())
+    return Outcome("modes", subject, "here", points)
+
+
+def test_throughput_is_relative_to_the_best_of_each_application() -> None:
+    outcomes = [
+        modes_outcome("a", one=1.0, other=2.0),
+        modes_outcome("b", one=4.0, other=1.0),
+        modes_outcome("c", one=1.0),
+    ]
+    times, relative = get_experiment("adams-fig8").tables(outcomes)
+    assert times.rows == (("a", "1.00", "2.00"), ("b", "4.00", "1.00"), ("c", "1.00", "–"))
+    assert relative.rows == (("a", "1.00", "0.50"), ("b", "0.25", "1.00"), ("c", "1.00", "–"))
+    assert relative.summary == (("geometric mean (apps)", "0.63 (3)", "0.71 (2)"),)
+
+
+@pytest.mark.slow
+def test_every_way_to_get_a_schedule_is_tried(tmp_path: Path) -> None:
+    words = ("--experiment", "adams-fig8", "--budget", "15s", "--rounds", "2", "--json", "rows.jsonl")
+    done = metol("bench", "blur", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    assert [point.series for point in outcome.points] == [
+        "mullapudi2016", "mullapudi2016 tuned", "metol greedy", "metol beam", "metol sample-32", "metol tune",
+        "metol retrained", "hand",
+    ]  # fmt: skip
+    missing = [point for point in outcome.points if "run_ms" not in point.values]
+    # In so short a time too little may be measured to fit anything to.
+    assert {point.series for point in missing} <= {"metol retrained"}, missing
+
+
+@pytest.mark.slow
+def test_objects_are_made_for_another_machine(tmp_path: Path) -> None:
+    done = metol("bench", "blur", "--experiment", "adams-arm", "--json", "rows.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    assert (outcome.value("metol", "object_kib") or 0) > 1
+
+
+@pytest.mark.slow
+def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
+    words = ("--experiment", "limit", "--schedulers", "metol,hand", "--rounds", "2", "--json", "rows.jsonl")
+    done = metol("bench", "blur", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    pixels = 1534 * 2558
+    assert outcome.value("limit", "written_mb") == pytest.approx(2 * pixels / 1e6)
+    assert outcome.value("limit", "read_mb") == pytest.approx(2 * 1536 * 2560 / 1e6)
+    # Two sums of three and a division each, at the least.
+    assert 6 * pixels / 1e6 < (outcome.value("limit", "operations_m") or 0) < 20 * pixels / 1e6

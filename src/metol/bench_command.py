@@ -56,7 +56,7 @@ def bench(
         typer.Option(
             metavar="NAME",
             help="One of the papers' experiments, with a table, a plot and its data (docs/experiments.md): "
-            "adams-fig6 or adams-fig7.",
+            "adams-ablations, adams-arm, adams-fig6, adams-fig7, adams-fig8, limit, resnet50 or scaling.",
         ),
     ] = None,
     programs: Annotated[

@@ -29,11 +29,13 @@ __all__ = [
 ]
 
 EXPERIMENTS = {
+    "adams-ablations": "ablations:Ablations",
     "adams-arm": "arm:CrossCompilation",
     "adams-fig6": "random_programs:SpeedUps",
     "adams-fig7": "random_programs:Predictions",
     "adams-fig8": "modes:Modes",
     "limit": "limit:Limit",
+    "resnet50": "network:Network",
     "scaling": "scaling:Scaling",
 }
 """Where each experiment lives in this package, by its name."""

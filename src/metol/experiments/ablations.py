@@ -1,0 +1,108 @@
+"""What the parts of the search bring: each left out, with the time that it took given to the rest.
+
+In: applications. Out: points of each variant: the run time of its schedule. Source: Adams et al. 2019, §6.3.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metol.errors import MetolError
+from metol.experiments.drawing import draw_bars, draw_legend
+from metol.experiments.experiment import Experiment, Outcome, Point, Setting
+from metol.experiments.modes import relative_table
+from metol.experiments.schedulers import RUN, applications, race, source_of
+from metol.measure import PipelineSource, Scheduler
+from metol.text_table import NOTHING, TextTable, three_digits
+from metol.train import FineTuner
+from metol.tune import Problem, TunerOptions, TuningFailure, TuningSettings, tune_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Ablations"]
+
+_NOTHING_AFTER = "refine=false/discrepancies=false/restarts=false/anneal=false"
+_SEARCHES = {
+    "metol": "metol",
+    "metol, beam alone": f"metol:{_NOTHING_AFTER}",
+    # As wide as makes one pass take as long as five.
+    "metol, beam, no coarse-to-fine": f"metol:{_NOTHING_AFTER}/beam_width=160/passes=1",
+    "metol, one level of tiling": "metol:nested_tiling=false",
+    # As many as the time allows.
+    "metol, random": "metol:strategy=random/samples=1000000000/refine=false",
+}
+"""Variants of the search, by what they are called."""
+
+_TUNINGS = {"metol, tuned": False, "metol, tuned with retraining": True}
+"""Variants of tuning, and whether the cost model is fitted to what was measured."""
+
+
+class Ablations(Experiment):
+    """Run times of the variants beside each other."""
+
+    title = "Throughput relative to the best variant"
+    measurement = "ablations"
+
+    def subjects(self, setting: Setting) -> Sequence[str]:
+        """The applications."""
+        return applications(setting)
+
+    def depends_on(self, setting: Setting) -> str:
+        """What tuning may spend, too."""
+        return f"{setting}, tuning for {setting.budget}"
+
+    def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
+        """Schedule in all ways, and race what comes of it."""
+        source = source_of(subject, setting)
+        contestants = [(name, Scheduler.parse(text)) for name, text in _SEARCHES.items()]
+        failures = []
+        with tempfile.TemporaryDirectory(prefix="metol-") as folder:
+            for number, (name, retrains) in enumerate(_TUNINGS.items()):
+                setting.progress(f"{source.label}: {name}")
+                try:
+                    file = Path(folder) / f"tuned_{number}.json"
+                    contestants.append((name, _tuned(source, setting, file, retrains=retrains)))
+                except MetolError as error:
+                    failures.append(Point(name, {}, str(error)))
+            points = race(source, contestants, setting)
+        return (*points, *failures), ""
+
+    def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
+        """Return run times, and throughput relative to the best."""
+        names = (*_SEARCHES, *_TUNINGS)
+        lines = tuple((one.subject, *(_cell(one.value(name, RUN)) for name in names)) for one in outcomes)
+        return TextTable("Run time (ms)", ("app", *names), lines), relative_table(self.title, outcomes)
+
+    def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
+        """Draw how many times slower than the whole search each variant is."""
+        figure.set_size_inches(14, 5)
+        axis = figure.add_subplot()
+        names = [name for name in (*_SEARCHES, *_TUNINGS) if name != "metol"]
+        heights = {name: [_relative(one, name) for one in outcomes] for name in names}
+        draw_bars(axis, [one.subject for one in outcomes], heights)
+        axis.axhline(1, color="black", linewidth=0.8)
+        axis.set(ylabel="throughput relative to the default search", yscale="log")
+        draw_legend(axis, ncols=3, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 1.16))
+
+
+def _tuned(source: PipelineSource, setting: Setting, file: Path, *, retrains: bool) -> Scheduler:
+    tuner = TunerOptions(peers=())
+    settings = TuningSettings(tuner=replace(tuner, retrainer=FineTuner()) if retrains else tuner)
+    with Problem(source, threads=setting.options.threads) as problem:
+        (result,) = tune_all([problem], setting.budget, settings)
+    if isinstance(result, TuningFailure):
+        raise MetolError(result.reason)
+    result.save(file)
+    return Scheduler.of_file(file)
+
+
+def _relative(one: Outcome, name: str) -> float | None:
+    own, whole = one.value(name, RUN), one.value("metol", RUN)
+    return whole / own if own and whole else None
+
+
+def _cell(run_ms: float | None) -> str:
+    return NOTHING if run_ms is None else three_digits(run_ms)
