@@ -56,6 +56,8 @@ def _interpolate(f: Funcs, lanes: int) -> None:
 
 
 def _lens_blur(f: Funcs, lanes: int) -> None:
+    for name in ("left_bounded", "right_bounded"):
+        _by_rows(f[name], 4 * lanes)
     row = _by_rows(f["cost"], lanes)
     f["difference"].compute_at(f["cost"], row).vectorize(f["difference"].args()[0], 4 * lanes)
     row = _by_rows(f["confidence"], lanes)
