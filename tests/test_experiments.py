@@ -188,6 +188,14 @@ def test_throughput_is_relative_to_the_best_of_each_application() -> None:
     assert relative.summary == (("geometric mean (apps)", "0.63 (3)", "0.71 (2)"),)
 
 
+def test_what_there_was_no_time_to_make_is_not_wrong() -> None:
+    modes = get_experiment("adams-fig8")
+    late = Point("metol retrained", note="the schedule could not be made: too few schedules were right")
+    wrong = Point("metol beam", note="wrong_result: why")
+    assert modes.is_right([Outcome("modes", "a", "here", (late,))])
+    assert not modes.is_right([Outcome("modes", "a", "here", (late, wrong))])
+
+
 @pytest.mark.slow
 def test_every_way_to_get_a_schedule_is_tried(tmp_path: Path) -> None:
     words = ("--experiment", "adams-fig8", "--budget", "15s", "--rounds", "2", "--json", "rows.jsonl")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["print_checks", "say", "wide_console"]
 
-_FILE_WIDTH = 300
+_FILE_WIDTH = 400
 _COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
