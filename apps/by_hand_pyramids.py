@@ -23,15 +23,20 @@ def _named(f: Funcs, pattern: str) -> list[hl.Func]:
     return [func for name, func in f.items() if re.fullmatch(pattern, name)]
 
 
+def _halved(f: Funcs, levels: str, along: str, lanes: int) -> None:
+    """Compute levels of a pyramid by rows, and for each row what is halved along it; `along` names it by the level."""
+    for func in _named(f, levels):
+        row = _by_rows(func, lanes)
+        halved = f[along.format(func.name().partition("$")[0][-1])]
+        halved.compute_at(func, row).vectorize(halved.args()[0], lanes)
+
+
 def _local_laplacian(f: Funcs, lanes: int) -> None:
     f["curve"].compute_root().vectorize(f["curve"].args()[0], lanes)
     for name in ("luma", "gray"):
         _by_rows(f[name], lanes)
     for pyramid in ("gaussian", "guide"):
-        for func in _named(f, rf"{pyramid}_\d"):
-            row = _by_rows(func, lanes)
-            along = f[f"{pyramid}_{func.name().partition('$')[0][-1]}_down_x"]
-            along.compute_at(func, row).vectorize(along.args()[0], lanes)
+        _halved(f, rf"{pyramid}_\d", f"{pyramid}_{{}}_down_x", lanes)
     for func in _named(f, r"output_gaussian_\d"):
         _by_rows(func, lanes)
     output = f["local_laplacian"]
@@ -41,10 +46,7 @@ def _local_laplacian(f: Funcs, lanes: int) -> None:
 
 
 def _interpolate(f: Funcs, lanes: int) -> None:
-    for func in _named(f, r"down_\d"):
-        row = _by_rows(func, lanes)
-        along = f[f"down_x_{func.name().partition('$')[0][-1]}"]
-        along.compute_at(func, row).vectorize(along.args()[0], lanes)
+    _halved(f, r"down_\d", "down_x_{}", lanes)
     for func in _named(f, r"filled_[1-9]"):
         _by_rows(func, lanes)
     output = f["interpolate"]
@@ -65,10 +67,7 @@ def _lens_blur(f: Funcs, lanes: int) -> None:
     (depth,) = moments.rvars(0)
     moments.compute_at(f["confidence"], row).vectorize(moments.args()[0], lanes)
     moments.update().reorder(*moments.args(), depth).vectorize(moments.args()[0], lanes)
-    for func in _named(f, r"down_\d"):
-        row = _by_rows(func, lanes)
-        along = f[f"down_x_{func.name().partition('$')[0][-1]}"]
-        along.compute_at(func, row).vectorize(along.args()[0], lanes)
+    _halved(f, r"down_\d", "down_x_{}", lanes)
     for func in _named(f, r"smooth_[1-9]"):
         _by_rows(func, lanes)
     row = _by_rows(f["depth"], lanes)

@@ -19,6 +19,7 @@ from rich.markup import escape
 from metol.console import wide_console
 from metol.destinations import require_writable
 from metol.errors import MetolError
+from metol.experiments import EXPERIMENTS
 
 __all__ = ["SOURCE_HELP", "Seed", "Threads", "bench", "print_report"]
 
@@ -56,7 +57,7 @@ def bench(
         typer.Option(
             metavar="NAME",
             help="One of the papers' experiments, with a table, a plot and its data (docs/experiments.md): "
-            "adams-ablations, adams-arm, adams-fig6, adams-fig7, adams-fig8, limit, resnet50 or scaling.",
+            f"{', '.join(EXPERIMENTS)}.",
         ),
     ] = None,
     programs: Annotated[

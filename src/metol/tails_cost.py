@@ -13,7 +13,7 @@ from typing import Any
 from metol.lower import LoweringOptions, Schedule
 from metol.measure import LocalRunner, PipelineSource, Progress, RunOptions, Scheduler
 from metol.row_file import RowFile
-from metol.text_table import NOTHING, TextTable, geometric_mean, three_digits
+from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell
 from metol.variants import Variant, schedule_variant
 
 __all__ = ["TailsFile", "TailsRow", "run_tails", "tails_notes", "tails_table"]
@@ -106,7 +106,7 @@ def _saved(schedule: Schedule, file: Path) -> Scheduler:
 
 def tails_table(rows: Sequence[TailsRow]) -> TextTable:
     """Return run times with safe and with unsafe tails, and their ratios with the geometric mean."""
-    lines = [(row.app, _cell(row.safe_ms), _cell(row.unsafe_ms), _ratio(row.ratio)) for row in rows]
+    lines = [(row.app, number_cell(row.safe_ms), number_cell(row.unsafe_ms), _ratio(row.ratio)) for row in rows]
     known = [row.ratio for row in rows if row.ratio is not None]
     mean = f"{_ratio(geometric_mean(known))} ({len(known)})" if known else NOTHING
     headers = ("app", "safe tails (ms)", "unsafe tails (ms)", "safe / unsafe")
@@ -117,10 +117,6 @@ def tails_table(rows: Sequence[TailsRow]) -> TextTable:
 def tails_notes(rows: Sequence[TailsRow]) -> tuple[str, ...]:
     """Return what a reader of the table must know."""
     return tuple(f"{row.app}: {row.note}" for row in rows if row.note)
-
-
-def _cell(run_ms: float | None) -> str:
-    return NOTHING if run_ms is None else three_digits(run_ms)
 
 
 def _ratio(ratio: float | None) -> str:

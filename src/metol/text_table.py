@@ -17,6 +17,7 @@ __all__ = [
     "TextTable",
     "geometric_mean",
     "marks_of",
+    "number_cell",
     "put_tables",
     "require_marks",
     "three_digits",
@@ -117,3 +118,8 @@ def three_digits(value: float) -> str:
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def number_cell(value: float | None) -> str:
+    """Return a number as a table has it: with three digits, or NOTHING where it is unknown."""
+    return NOTHING if value is None else three_digits(value)

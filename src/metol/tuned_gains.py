@@ -14,7 +14,7 @@ from typing import Any
 from metol.errors import MetolError
 from metol.measure import PEERS, LocalRunner, Measurement, PipelineSource, Progress, RunOptions, Scheduler
 from metol.row_file import RowFile
-from metol.text_table import NOTHING, UNVERIFIED, UNVERIFIED_NOTE, TextTable, geometric_mean, three_digits
+from metol.text_table import NOTHING, UNVERIFIED, UNVERIFIED_NOTE, TextTable, geometric_mean, number_cell, three_digits
 from metol.tune import Record, RecordKey, Records, SearchTerms, key_of
 
 __all__ = ["TunedFile", "TunedRow", "run_tuned", "tuned_notes", "tuned_table"]
@@ -215,18 +215,14 @@ def _line(row: TunedRow) -> tuple[str, ...]:
     off = row.reported_off_percent
     return (
         row.app,
-        _cell(row.tuned_ms),
+        number_cell(row.tuned_ms),
         _peer_cell(row),
         _gain(row.gain_over_peer),
-        _cell(row.oneshot_ms),
+        number_cell(row.oneshot_ms),
         _gain(row.gain_over_oneshot),
-        _cell(row.recorded_ms),
+        number_cell(row.recorded_ms),
         NOTHING if off is None else f"{off:+.1f}",
     )
-
-
-def _cell(run_ms: float | None) -> str:
-    return NOTHING if run_ms is None else three_digits(run_ms)
 
 
 def _peer_cell(row: TunedRow) -> str:

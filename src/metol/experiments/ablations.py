@@ -5,19 +5,18 @@ In: applications. Out: points of each variant: the run time of its schedule. Sou
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metol.errors import MetolError
 from metol.experiments.drawing import draw_bars, draw_legend
 from metol.experiments.experiment import Experiment, Outcome, Point, Setting
-from metol.experiments.modes import relative_table
-from metol.experiments.schedulers import RUN, applications, race, source_of
+from metol.experiments.modes import relative_table, times_table
+from metol.experiments.schedulers import RUN, applications, race, source_of, tune
 from metol.measure import PipelineSource, Scheduler
-from metol.text_table import NOTHING, TextTable, three_digits
+from metol.text_table import TextTable
 from metol.train import FineTuner
-from metol.tune import Problem, TunerOptions, TuningFailure, TuningSettings, tune_all
+from metol.tune import TunerOptions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,9 +71,7 @@ class Ablations(Experiment):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return run times, and throughput relative to the best."""
-        names = (*_SEARCHES, *_TUNINGS)
-        lines = tuple((one.subject, *(_cell(one.value(name, RUN)) for name in names)) for one in outcomes)
-        return TextTable("Run time (ms)", ("app", *names), lines), relative_table(self.title, outcomes)
+        return times_table((*_SEARCHES, *_TUNINGS), outcomes), relative_table(self.title, outcomes)
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw how many times slower than the whole search each variant is."""
@@ -89,12 +86,7 @@ class Ablations(Experiment):
 
 
 def _tuned(source: PipelineSource, setting: Setting, file: Path, *, retrains: bool) -> Scheduler:
-    tuner = TunerOptions(peers=())
-    settings = TuningSettings(tuner=replace(tuner, retrainer=FineTuner()) if retrains else tuner)
-    with Problem(source, threads=setting.options.threads) as problem:
-        (result,) = tune_all([problem], setting.budget, settings)
-    if isinstance(result, TuningFailure):
-        raise MetolError(result.reason)
+    _, result = tune(source, setting, TunerOptions(peers=(), retrainer=FineTuner() if retrains else None))
     result.save(file)
     return Scheduler.of_file(file)
 
@@ -102,7 +94,3 @@ def _tuned(source: PipelineSource, setting: Setting, file: Path, *, retrains: bo
 def _relative(one: Outcome, name: str) -> float | None:
     own, whole = one.value(name, RUN), one.value("metol", RUN)
     return whole / own if own and whole else None
-
-
-def _cell(run_ms: float | None) -> str:
-    return NOTHING if run_ms is None else three_digits(run_ms)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metol.experiments.drawing import draw_bars, draw_legend
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting
+from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
 from metol.experiments.schedulers import SEARCH, applications, source_of
 from metol.measure import PipelineSource, Scheduler, Trial
-from metol.text_table import NOTHING, TextTable, three_digits
+from metol.text_table import TextTable, number_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ class CrossCompilation(Experiment):
     def depends_on(self, setting: Setting) -> str:
         """Which schedulers, too; nothing is timed."""
         timeout = f"timeout {setting.options.timeout_seconds:g} s"
-        return f"{timeout}, schedulers {' '.join(map(str, setting.schedulers))}"
+        return f"{timeout}, {setting.schedulers_text}"
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Compile with each scheduler, in a process of its own."""
@@ -46,7 +46,7 @@ class CrossCompilation(Experiment):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return times and sizes."""
-        series = tuple(dict.fromkeys(point.series for one in outcomes for point in one.points))
+        series = series_of(outcomes)
         names = ("search (s)", "compile (s)", "object (KiB)")
         headers = ("app", *(f"{scheduler}: {name}" for scheduler in series for name in names))
         lines = tuple((one.subject, *(cell for name in series for cell in _cells(one, name))) for one in outcomes)
@@ -57,7 +57,7 @@ class CrossCompilation(Experiment):
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw the sizes of the objects."""
         axis = figure.add_subplot()
-        series = tuple(dict.fromkeys(point.series for one in outcomes for point in one.points))
+        series = series_of(outcomes)
         sizes = {name: [one.value(name, "object_kib") for one in outcomes] for name in series}
         draw_bars(axis, [one.subject for one in outcomes], sizes)
         axis.set(ylabel=f"object for {TARGET} (KiB)")
@@ -83,5 +83,4 @@ def _compile(source: PipelineSource, scheduler: Scheduler, setting: Setting) -> 
 
 
 def _cells(one: Outcome, series: str) -> tuple[str, ...]:
-    values = (one.value(series, name) for name in (SEARCH, "compile_s", "object_kib"))
-    return tuple(NOTHING if value is None else three_digits(value) for value in values)
+    return tuple(number_cell(one.value(series, name)) for name in (SEARCH, "compile_s", "object_kib"))

@@ -15,7 +15,7 @@ from metol.experiments.experiment import Experiment, Outcome
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "draw_bars", "draw_legend", "require_matplotlib", "save_csv", "save_plot"]
+__all__ = ["COLOURS", "draw_bars", "draw_legend", "name_groups", "require_matplotlib", "save_csv", "save_plot"]
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 """Colours that the colour-blind tell apart (M. Okabe and K. Ito, "Color Universal Design", 2008)."""
@@ -68,7 +68,7 @@ def draw_bars(axis: "Axes", groups: Sequence[str], series: Mapping[str, Sequence
         places = [group + offset for group in range(len(groups))]
         known: list[Any] = [0.0 if height is None else height for height in heights]
         axis.bar(places, known, width, label=name, color=COLOURS[place % len(COLOURS)])
-    axis.set_xticks(range(len(groups)), groups, rotation=35, ha="right", rotation_mode="anchor")
+    name_groups(axis, groups)
     axis.set_xlim(-0.5, max(1, len(groups)) - 0.5)
     axis.grid(axis="y", linewidth=0.4)
     axis.set_axisbelow(True)
@@ -78,3 +78,8 @@ def draw_legend(axis: "Axes", **how: Any) -> None:
     """Name the series where there are any; `how` is for `Axes.legend`."""
     if axis.get_legend_handles_labels()[0]:
         axis.legend(**how)
+
+
+def name_groups(axis: "Axes", names: Sequence[str]) -> None:
+    """Write a name below each place along the x axis."""
+    axis.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")

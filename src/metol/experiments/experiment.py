@@ -17,7 +17,7 @@ from metol.tune import TuningBudget
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Experiment", "Outcome", "OutcomeFile", "Point", "Setting", "run_experiment"]
+__all__ = ["Experiment", "Outcome", "OutcomeFile", "Point", "Setting", "run_experiment", "series_of"]
 
 ROW_VERSION = 1
 
@@ -94,6 +94,11 @@ class Setting:
     progress: Progress = lambda _: None
     """Told about each step."""
 
+    @property
+    def schedulers_text(self) -> str:
+        """The schedulers, for what rows depend on."""
+        return f"schedulers {' '.join(map(str, self.schedulers))}"
+
     def __str__(self) -> str:
         timing = self.options.timing
         rounds = timing.max_rounds if timing else 0
@@ -135,12 +140,19 @@ class Experiment(ABC):
     def notes(self, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
         """Return what a reader of the tables must know: why something is missing."""
         whole = [f"{one.subject}: {one.note}" for one in outcomes if one.note]
-        parts = [f"{one.subject}, {point.series}: {point.note}" for one in outcomes for point in one.points]
-        return (*whole, *(part for part in parts if not part.endswith(": ")))
+        parts = [
+            f"{one.subject}, {point.series}: {point.note}" for one in outcomes for point in one.points if point.note
+        ]
+        return (*whole, *parts)
 
     def is_right(self, outcomes: Sequence[Outcome]) -> bool:
         """Tell whether nothing of Metol's is wrong or failed."""
         return not any(point.note for one in outcomes for point in one.points if point.series.startswith("metol"))
+
+
+def series_of(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """Return the series that any outcome has, in the order of their first points."""
+    return tuple(dict.fromkeys(point.series for one in outcomes for point in one.points))
 
 
 def run_experiment(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from metol import _core
-from metol.experiments.drawing import COLOURS, draw_legend
+from metol.experiments.drawing import COLOURS, draw_legend, name_groups
 from metol.experiments.experiment import Experiment, Outcome, Point, Setting
 from metol.experiments.schedulers import RUN, applications, race, source_of
 from metol.measure import PipelineSource
@@ -19,7 +19,7 @@ from metol.pipeline import op_classes
 from metol.planner import Planner
 from metol.targets import machine_parameters
 from metol.targets.cpu import CpuMachine
-from metol.text_table import NOTHING, TextTable, geometric_mean, three_digits
+from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell, three_digits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ class Limit(Experiment):
 
     def depends_on(self, setting: Setting) -> str:
         """Which schedulers, too."""
-        return f"{setting}, schedulers {' '.join(map(str, setting.schedulers))}"
+        return f"{setting}, {setting.schedulers_text}"
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Count, and time the schedulers."""
@@ -71,8 +71,7 @@ class Limit(Experiment):
         for place, (name, label) in enumerate((("moving_ms", "bytes"), ("computing_ms", "operations"))):
             heights = [100 * (_share(one) or 0) if _binding(one) == name else 0 for one in outcomes]
             axis.bar(range(len(outcomes)), heights, label=f"limited by {label}", color=COLOURS[place])
-        labels = [one.subject for one in outcomes]
-        axis.set_xticks(range(len(outcomes)), labels, rotation=35, ha="right", rotation_mode="anchor")
+        name_groups(axis, [one.subject for one in outcomes])
         axis.axhline(50, color="black", linewidth=0.8, linestyle=":")
         axis.set(ylabel="share of the machine's limit (%)")
         draw_legend(axis)
@@ -157,7 +156,7 @@ def _share(one: Outcome) -> float | None:
 
 def _line(one: Outcome) -> tuple[str, ...]:
     names = ("read_mb", "written_mb", "operations_m", "moving_ms", "computing_ms")
-    cells = [NOTHING if (value := one.value(_LIMIT, name)) is None else three_digits(value) for name in names]
+    cells = [number_cell(one.value(_LIMIT, name)) for name in names]
     level = one.value(_LIMIT, "level")
     cells.insert(2, NOTHING if level is None else _CACHES[int(level)])
     best, share = _best(one), _share(one)

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 from metol import autoschedule
 from metol.errors import MetolError
 from metol.experiments.drawing import draw_bars, draw_legend
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting
-from metol.experiments.schedulers import RUN, SEARCH, applications, race, source_of
+from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
+from metol.experiments.schedulers import RUN, SEARCH, applications, race, source_of, tune
 from metol.measure import LocalRunner, PipelineSource, Scheduler, TimingPlan, ask_peer
 from metol.options import SearchOptions
-from metol.text_table import NOTHING, TextTable, geometric_mean, three_digits
+from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell
 from metol.train import FineTuner
-from metol.tune import Problem, TunerOptions, TuningFailure, TuningResult, TuningSettings, autotune, tune_all
+from metol.tune import Problem, TunerOptions, TuningResult, autotune
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Modes", "relative_table"]
+__all__ = ["Modes", "relative_table", "times_table"]
 
 _PEER = "mullapudi2016"
 # What its authors vary (Mullapudi et al. 2016, §5): the cache that a tile is to fit, and what a load costs.
@@ -74,7 +74,7 @@ class Modes(Experiment):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return run times, and throughput relative to the best."""
-        return (_times_table(outcomes), relative_table(self.title, outcomes))
+        return times_table(series_of(outcomes), outcomes), relative_table(self.title, outcomes)
 
     def is_right(self, outcomes: Sequence[Outcome]) -> bool:
         """A schedule that could not be made, for want of time, is not wrong."""
@@ -87,7 +87,7 @@ class Modes(Experiment):
         """Draw throughput relative to the best."""
         figure.set_size_inches(14, 5)
         axis = figure.add_subplot()
-        series = _series(outcomes)
+        series = series_of(outcomes)
         heights = {name: [_relative(one, name) for one in outcomes] for name in series}
         means = {name: _mean(values) for name, values in heights.items()}
         draw_bars(axis, [*(one.subject for one in outcomes), "mean"], {n: [*heights[n], means[n]] for n in series})
@@ -154,13 +154,8 @@ class _Made:
 
     def tuned(self) -> Scheduler:
         """What tuning finds while it fits the cost model to what it measures."""
-        settings = TuningSettings(tuner=TunerOptions(retrainer=FineTuner()))
-        with Problem(self._source, threads=self._setting.options.threads) as problem:
-            (result,) = tune_all([problem], self._setting.budget, settings)
-        if isinstance(result, TuningFailure):
-            raise MetolError(result.reason)
-        self._result, self._problem = result, problem
-        return self._saved(result, "tuned")
+        self._problem, self._result = tune(self._source, self._setting, TunerOptions(retrainer=FineTuner()))
+        return self._saved(self._result, "tuned")
 
     def retrained(self) -> Scheduler:
         """What the search finds with the weights that tuning ends with."""
@@ -183,10 +178,6 @@ class _Made:
         return Scheduler.of_file(file)
 
 
-def _series(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(point.series for one in outcomes for point in one.points))
-
-
 def _relative(one: Outcome, series: str) -> float | None:
     """Throughput relative to the best of the same subject; None where it has none."""
     own = one.value(series, RUN)
@@ -201,7 +192,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def relative_table(title: str, outcomes: Sequence[Outcome]) -> TextTable:
     """Return the throughput of each series relative to the best of each subject, with geometric means."""
-    series = _series(outcomes)
+    series = series_of(outcomes)
     columns = {name: [_relative(one, name) for one in outcomes] for name in series}
     lines = tuple(
         (one.subject, *(_share(columns[name][place]) for name in series)) for place, one in enumerate(outcomes)
@@ -214,11 +205,7 @@ def _share(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2f}"
 
 
-def _times_table(outcomes: Sequence[Outcome]) -> TextTable:
-    series = _series(outcomes)
-    lines = tuple((one.subject, *(_cell(one.value(name, RUN)) for name in series)) for one in outcomes)
+def times_table(series: Sequence[str], outcomes: Sequence[Outcome]) -> TextTable:
+    """Return the run time of each series for each subject."""
+    lines = tuple((one.subject, *(number_cell(one.value(name, RUN)) for name in series)) for one in outcomes)
     return TextTable("Run time (ms)", ("app", *series), lines)
-
-
-def _cell(run_ms: float | None) -> str:
-    return NOTHING if run_ms is None else three_digits(run_ms)

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from metol import autoschedule, load
 from metol.errors import MetolError
 from metol.experiments.drawing import COLOURS, draw_legend
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting
+from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
 from metol.experiments.schedulers import RUN, SEARCH
 from metol.measure import Scheduler
-from metol.text_table import NOTHING, TextTable, three_digits
+from metol.text_table import TextTable, number_cell
 from metol_apps.resnet50 import PARTS, SEQUENCE
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Network(Experiment):
 
     def depends_on(self, setting: Setting) -> str:
         """Which schedulers, too."""
-        return f"schedulers {' '.join(map(str, setting.schedulers))}"
+        return setting.schedulers_text
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Compile all, compare what they compute, and time them in turn."""
@@ -195,14 +195,14 @@ class Network(Experiment):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return the times, of the whole and of each kind of part."""
-        series = tuple(dict.fromkeys(point.series for one in outcomes for point in one.points))
+        series = series_of(outcomes)
         lines = []
         for one in outcomes:
-            lines.append((one.subject, *(_cell(one.value(name, RUN)) for name in series)))
-            lines.append(("search (s)", *(_cell(one.value(name, SEARCH)) for name in series)))
+            lines.append((one.subject, *(number_cell(one.value(name, RUN)) for name in series)))
+            lines.append(("search (s)", *(number_cell(one.value(name, SEARCH)) for name in series)))
             for part in PARTS:
                 times = SEQUENCE.count(part)
-                lines.append((f"{part}, {times} times", *(_cell(one.value(name, part)) for name in series)))
+                lines.append((f"{part}, {times} times", *(number_cell(one.value(name, part)) for name in series)))
         return (TextTable(self.title, ("part", *series), tuple(lines)),)
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
@@ -249,7 +249,3 @@ def _time_in_turn(contestants: dict[str, Callable[[], None]]) -> dict[str, float
             run()
             samples[name].append(1e3 * (time.perf_counter() - started))
     return {name: statistics.median(values) for name, values in samples.items()}
-
-
-def _cell(value: float | None) -> str:
-    return NOTHING if value is None else three_digits(value)

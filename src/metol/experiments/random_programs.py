@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metol.experiments.drawing import COLOURS, draw_legend
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting
+from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
 from metol.experiments.schedulers import RUN, SEARCH, race
 from metol.measure import PipelineSource, Scheduler
 from metol.text_table import NOTHING, TextTable, geometric_mean, three_digits
@@ -56,7 +56,7 @@ class _RandomPrograms(Experiment):
 
     def depends_on(self, setting: Setting) -> str:
         """Which schedulers, too."""
-        return f"{setting}, schedulers {' '.join(map(str, setting.schedulers))}"
+        return f"{setting}, {setting.schedulers_text}"
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Schedule a program, and time it beside the greedy search and the peers."""
@@ -156,8 +156,7 @@ class Predictions(_RandomPrograms):
 
 
 def _others(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-    names = dict.fromkeys(point.series for one in outcomes for point in one.points)
-    return tuple(name for name in names if name != _METOL)
+    return tuple(name for name in series_of(outcomes) if name != _METOL)
 
 
 def _gains(other: str, outcomes: Sequence[Outcome]) -> list[float]:

@@ -19,7 +19,7 @@ from metol.experiments.drawing import COLOURS, draw_legend
 from metol.experiments.experiment import Experiment, Outcome, Point, Setting
 from metol.measure import PipelineSource, Scheduler, SourceKind, measure_search, save_pipeline
 from metol.pipeline import extract
-from metol.text_table import NOTHING, TextTable, three_digits
+from metol.text_table import NOTHING, TextTable, number_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +28,7 @@ __all__ = ["Scaling"]
 
 _DEFAULT = "metol"
 _PLAIN = "metol:refine=false/restarts=false/discrepancies=false/budget_seconds=1e6"
+_PLAIN_SERIES = "metol, plain beam"
 _SIDE = 2048
 _TAPS = 5
 # As in `Scaling.subjects`: what varies, and how far.
@@ -152,7 +153,7 @@ class Scaling(Experiment):
                     threads=case.threads or setting.options.threads,
                     timeout_seconds=setting.options.timeout_seconds,
                 )
-                series = _DEFAULT if text == _DEFAULT else "metol, plain beam"
+                series = _DEFAULT if text == _DEFAULT else _PLAIN_SERIES
                 values = {"varies": case.size, "stages": float(stages), "candidates": float(row.candidates)}
                 measured = {"seconds": row.seconds, "costing_seconds": row.costing_seconds, "peak_mib": row.peak_mib}
                 values |= {name: value for name, value in measured.items() if value is not None}
@@ -176,14 +177,14 @@ class Scaling(Experiment):
         for row, name, label in ((0, "seconds", "seconds"), (1, "peak_mib", "peak memory (MiB)")):
             axis = axes[row][0]
             for place, (kind, series) in enumerate(
-                (kind, series) for kind in ("chain", "pyramid") for series in (_DEFAULT, "metol, plain beam")
+                (kind, series) for kind in ("chain", "pyramid") for series in (_DEFAULT, _PLAIN_SERIES)
             ):
                 sizes, values = _curve(kind, series, name, outcomes, "stages")
                 axis.loglog(sizes, values, ".-", color=COLOURS[place], label=f"{kind}: {series}")
             axis.set(xlabel="stages", ylabel=label)
         draw_legend(axes[0][0], fontsize="x-small")
         for row, kind, label in ((0, "beam", "width of the beam"), (1, "threads", "threads")):
-            sizes, values = _curve(kind, "metol, plain beam", "costing_seconds", outcomes)
+            sizes, values = _curve(kind, _PLAIN_SERIES, "costing_seconds", outcomes)
             axes[row][1].loglog(sizes, values, ".-", color=COLOURS[1])
             axes[row][1].set(xlabel=label, ylabel="seconds of costing")
 
@@ -210,7 +211,7 @@ def _curve(
 
 def _growth(kind: str, outcomes: Sequence[Outcome], by: str) -> float | None:
     """The slope of a straight line through the logarithms of the three largest sizes."""
-    sizes, seconds = _curve(kind, "metol, plain beam", "costing_seconds", outcomes, by)
+    sizes, seconds = _curve(kind, _PLAIN_SERIES, "costing_seconds", outcomes, by)
     logs = [(math.log(size), math.log(value)) for size, value in zip(sizes, seconds, strict=True)][-3:]
     if len(logs) < 3:
         return None
@@ -220,21 +221,16 @@ def _growth(kind: str, outcomes: Sequence[Outcome], by: str) -> float | None:
 
 def _line(one: Outcome) -> tuple[str, ...]:
     stages = next((point.values.get("stages") for point in one.points), None)
-    plain = "metol, plain beam"
     return (
         one.subject,
         NOTHING if stages is None else f"{stages:.0f}",
-        _cell(one.value(_DEFAULT, "seconds")),
+        number_cell(one.value(_DEFAULT, "seconds")),
         _whole(one.value(_DEFAULT, "peak_mib")),
-        _cell(one.value(plain, "seconds")),
-        _cell(one.value(plain, "costing_seconds")),
-        _whole(one.value(plain, "candidates")),
-        _whole(one.value(plain, "peak_mib")),
+        number_cell(one.value(_PLAIN_SERIES, "seconds")),
+        number_cell(one.value(_PLAIN_SERIES, "costing_seconds")),
+        _whole(one.value(_PLAIN_SERIES, "candidates")),
+        _whole(one.value(_PLAIN_SERIES, "peak_mib")),
     )
-
-
-def _cell(value: float | None) -> str:
-    return NOTHING if value is None else three_digits(value)
 
 
 def _whole(value: float | None) -> str:

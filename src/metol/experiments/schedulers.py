@@ -5,10 +5,12 @@ In: a setting. Out: pipeline sources, and a `Point` for each schedule.
 
 from collections.abc import Sequence
 
+from metol.errors import MetolError
 from metol.experiments.experiment import Point, Setting
 from metol.measure import LocalRunner, Measurement, PipelineSource, Scheduler
+from metol.tune import Problem, TunerOptions, TuningFailure, TuningResult, TuningSettings, tune_all
 
-__all__ = ["RUN", "SEARCH", "applications", "point_of", "race", "source_of"]
+__all__ = ["RUN", "SEARCH", "applications", "point_of", "race", "source_of", "tune"]
 
 RUN = "run_ms"
 """What run times are called among the values of a point, in milliseconds."""
@@ -40,3 +42,12 @@ def point_of(series: str, row: Measurement) -> Point:
     if run_ms is None:
         return Point(series, values, row.problem or "not verified")
     return Point(series, {RUN: run_ms, **values})
+
+
+def tune(source: PipelineSource, setting: Setting, tuner: TunerOptions) -> tuple[Problem, TuningResult]:
+    """Tune one pipeline for as long as the setting allows; raises MetolError where it cannot be tuned."""
+    with Problem(source, threads=setting.options.threads) as problem:
+        (result,) = tune_all([problem], setting.budget, TuningSettings(tuner=tuner))
+    if isinstance(result, TuningFailure):
+        raise MetolError(result.reason)
+    return problem, result
