@@ -257,10 +257,18 @@ void bind_dag(py::module_& m) {
 
 void bind_lowered(py::module_& m) {
     py::class_<metol::LoweredPipeline>(m, "LoweredPipeline")
-        .def(py::init([](const py::object& pipeline, const std::string& target) {
-                 return metol::LoweredPipeline(pipeline.ptr(), target);
+        .def(py::init([](const py::object& pipeline, const std::string& target, bool has_partitions) {
+                 return metol::LoweredPipeline(pipeline.ptr(), target, has_partitions);
              }),
-             py::arg("pipeline"), py::arg("target"))
+             py::arg("pipeline"), py::arg("target"), py::arg("has_partitions") = false)
+        .def(
+            "beyond",
+            [](const metol::LoweredPipeline& lowered,
+               const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
+               const std::map<std::string, double>& scalars) { return lowered.beyond(to_regions(regions), scalars); },
+            py::arg("regions"), py::arg("scalars"),
+            "An access outside of what it is to, with dense buffers of these (min, extent) a dimension; empty for "
+            "none.")
         .def(
             "required",
             [](const metol::LoweredPipeline& lowered,

@@ -220,7 +220,10 @@ def placements(pipeline: object) -> list[tuple[str, list[str]]]:
     """Where the schedule of each Func puts it: inline, root or at; and the Funcs whose loops it names."""
 
 class LoweredPipeline:
-    def __init__(self, pipeline: object, target: str) -> None: ...
+    def __init__(self, pipeline: object, target: str, has_partitions: bool = False) -> None: ...
+    def beyond(self, regions: Mapping[str, Sequence[tuple[int, int]]], scalars: Mapping[str, float]) -> str:
+        """An access outside of what it is to, with dense buffers of these (min, extent) a dimension; empty for none."""
+
     def required(
         self, regions: Mapping[str, Sequence[tuple[int, int]]], scalars: Mapping[str, float]
     ) -> dict[str, list[Interval | None]]: ...

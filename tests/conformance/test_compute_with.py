@@ -15,6 +15,7 @@ from small_pipelines import (
     Y,
     finish,
     image,
+    make_gate,
     make_space,
     schedule_of,
     some_machine,
@@ -23,6 +24,7 @@ from verified_runs import compare
 
 from metol import SearchOptions, _core
 from metol.lower import Call
+from metol.measure import PipelineSource
 from metol.pipeline import PipelineDag, extract
 from metol.planner import Planner
 
@@ -229,3 +231,24 @@ def large() -> hl.Pipeline:
 def test_loops_are_shared_where_that_is_asked_for_and_saves_traffic() -> None:
     assert Call.COMPUTE_WITH in sharing_search(large, fuse=True)
     assert Call.COMPUTE_WITH not in sharing_search(large, fuse=False)
+
+
+def program() -> hl.Pipeline:
+    return PipelineSource.parse("random:100105/least_funcs=3/most_funcs=40/size=4").build()
+
+
+def test_loops_with_and_without_guards_are_shared() -> None:
+    dag, space = fusing_space(program)
+    gate = make_gate(program)
+    mixed = 0
+    for leaf in islice(fused(space), 4):
+        schedule = schedule_of(program, dag, leaf)
+        assert gate.refusal(schedule) == ""
+        tails = {func: set() for func in range(len(dag.funcs))}
+        for directive in schedule.directives:
+            if directive.call is Call.SPLIT:
+                tails[directive.func].add(directive.args[-1])
+        for directive in schedule.directives:
+            if directive.call is Call.COMPUTE_WITH:
+                mixed += tails[directive.func] != tails[directive.args[0].func]
+    assert mixed

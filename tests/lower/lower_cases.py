@@ -4,8 +4,8 @@ The pipelines compute their input from coordinates, so that they can be serializ
 """
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import halide as hl
 import numpy as np
@@ -331,7 +331,29 @@ RFACTOR_STAGED = Case(
     ((5,), (1,)),
 )
 
+R_ALL = RVar("taps_all")
+RENAMED = Case(
+    "total",
+    build_sum,
+    (
+        on(1, 0, Call.RENAME, X, Var("x_all")),
+        on(1, 0, Call.SPLIT, Var("x_all"), X_O, X_I, 4, GUARD),
+        on(1, 0, Call.VECTORIZE, X_I),
+        on(1, 1, Call.RENAME, R, R_ALL),
+        on(1, 1, Call.REORDER, X, R_ALL, RVar("taps$y")),
+        on(1, 1, Call.SPLIT, R_ALL, R_O, R_I, 8, GUARD),
+        on(1, 1, Call.SPECIALIZE, 0, 4),
+        on(1, 1, Call.RENAME, X, Var("x_all"), branch=(0,)),
+        on(1, 1, Call.SPLIT, Var("x_all"), X_O, X_I, 4, GUARD, branch=(0,)),
+        on(1, 1, Call.VECTORIZE, X_I, branch=(0,)),
+        on(1, 2, Call.RENAME, X, LANE),
+        on(0, 0, Call.COMPUTE_AT, Site(1, 1, R_O)),
+    ),
+    ((5,), (4,), (1,)),
+)
+
 CASES = {
+    "renamed": RENAMED,
     "blur": BLUR,
     "reduction": REDUCTION,
     "reduction_at_rvar": REDUCTION_AT_RVAR,
@@ -346,3 +368,15 @@ CASES = {
     "staged": STAGED,
     "rfactor_staged": RFACTOR_STAGED,
 }
+
+
+def without_renames(directives: Iterable[Directive]) -> Iterator[Directive]:
+    """The directives as they would be if no loop had got a name of its own before it is split."""
+    old_names: dict[Argument, Argument] = {}
+    for directive in directives:
+        if directive.call is Call.RENAME:
+            old, new = directive.args
+            old_names = {new: old}
+        else:
+            yield replace(directive, args=tuple(old_names.get(arg, arg) for arg in directive.args))
+            old_names = {}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lower_cases import BLUR, CASES, GUARD, STAGED, Case, is_same, on, realize
+from lower_cases import BLUR, CASES, GUARD, RENAMED, STAGED, Case, is_same, on, realize
 
 from metol.errors import ScheduleFormatError
 from metol.lower import (
@@ -128,6 +128,10 @@ def test_file_of_version_5_still_loads() -> None:
     assert schedule.has_fixed_sizes
 
 
+def test_file_of_version_6_still_loads() -> None:
+    assert load(FIXTURES / "renamed_version_6.json") == RENAMED.schedule()
+
+
 def test_schedules_are_equal_however_fast_they_were() -> None:
     fast, slow = (dataclasses.replace(BLUR.schedule(), measured=m) for m in (MEASURED, None))
     assert fast == slow
@@ -203,9 +207,9 @@ def test_from_json_refuses_another_format(text: str) -> None:
         Schedule.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 6, "1", None])
+@pytest.mark.parametrize("version", [0, 7, "1", None])
 def test_from_json_refuses_another_version(version: object) -> None:
-    with pytest.raises(ScheduleFormatError, match=r"reads version 5\. Upgrade Metol"):
+    with pytest.raises(ScheduleFormatError, match=r"reads version 6\. Upgrade Metol"):
         Schedule.from_json(json.dumps({"format": "metol-schedule", "version": version}))
 
 

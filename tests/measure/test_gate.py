@@ -2,14 +2,27 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import halide as hl
 import pytest
 from small_pipelines import HEIGHT, PIPELINES, WIDTH, X, Y, boundary, chain, finish, image, make_gate, sizes_of
 
-from metol.lower import Call, Directive, RVar, Schedule, Tail, Var, describe_funcs, root_directives, safe_directives
-from metol.measure.gate import BufferSizes, probed_sizes
-from metol.pipeline import extract
+from metol.lower import (
+    Call,
+    Directive,
+    RVar,
+    Schedule,
+    Tail,
+    Var,
+    describe_funcs,
+    load,
+    root_directives,
+    safe_directives,
+)
+from metol.measure import PipelineSource
+from metol.measure.gate import BufferSizes, Gate, probed_sizes
+from metol.pipeline import copy_pipeline, extract
 
 
 def schedule(build: Callable[[], hl.Pipeline], *directives: Directive) -> Schedule:
@@ -151,3 +164,11 @@ def test_schedule_for_one_size_is_probed_there_alone() -> None:
     assert found.has_fixed_sizes
     assert len(probed_sizes(found, sizes_of(reads_directly))) == 1
     assert make_gate(reads_directly).refusal(found) == ""
+
+
+def test_a_guard_that_halide_leaves_out_is_seen() -> None:
+    # Halide 21 proves, where it splits off the ends of loops, that a guard of `downsample2` always holds: it does not.
+    found = load(Path(__file__).parents[1] / "fixtures" / "guard_left_out.json")
+    pipeline = PipelineSource.parse("random:100088/least_funcs=3/most_funcs=40/size=1").build()
+    gate = Gate(lambda: copy_pipeline(pipeline), sizes_of(lambda: pipeline), found.target)
+    assert "its code touches input0[55372] of 53628" in gate.refusal(found)

@@ -203,6 +203,10 @@ class _Checker:
             _require(isinstance(fused, kind), "fusing makes an RVar where one of the two is one, a Var otherwise")
             _require(inner != outer, "a loop cannot be fused with itself")
             self.loops[key] = tuple(fused if loop == inner else loop for loop in loops if loop != outer)
+        elif directive.call is Call.RENAME:
+            old, new = _loops_of(directive.args)
+            _require(type(new) is type(old), "renaming a Var makes a Var, an RVar an RVar")
+            self.loops[key] = tuple(new if loop == old else loop for loop in loops)
         elif directive.call.makes_branch:
             count = sum(1 for other in self.loops if other[:2] == key[:2] and other[2][:-1] == key[2] and other[2])
             child = (key[0], key[1], (*key[2], count))

@@ -10,6 +10,7 @@ from math import prod
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+from metol.lower.guard_names import with_guards_named
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests
 from metol.lower.tails import OutputSize, TailRule
@@ -66,7 +67,7 @@ def cpu_directives(
                 directives += nests[stage].versions(tails)
             if nests[stage].nest.leader >= 0:
                 directives.append(_shared_loops(dag, nests, stage))
-    return tuple(directives)
+    return tuple(with_guards_named(dag, directives, tails.share_loops))
 
 
 def _placement(

@@ -80,6 +80,7 @@ class Call(str, enum.Enum):
 
     SPLIT = "split"
     FUSE = "fuse"
+    RENAME = "rename"
     REORDER = "reorder"
     REORDER_STORAGE = "reorder_storage"
     VECTORIZE = "vectorize"
@@ -193,6 +194,7 @@ class Signature:
 SIGNATURES: dict[Call, Signature] = {
     Call.SPLIT: Signature(Owner.STAGE, (Kind.LOOP, Kind.NEW_LOOP, Kind.NEW_LOOP, Kind.FACTOR, Kind.TAIL)),
     Call.FUSE: Signature(Owner.STAGE, (Kind.LOOP, Kind.LOOP, Kind.NEW_LOOP)),
+    Call.RENAME: Signature(Owner.STAGE, (Kind.LOOP, Kind.NEW_LOOP)),
     Call.REORDER: Signature(Owner.STAGE, repeated=Kind.LOOP, at_least=2),
     Call.REORDER_STORAGE: Signature(Owner.FUNC, repeated=Kind.DIMENSION, at_least=2),
     Call.VECTORIZE: Signature(Owner.STAGE, (Kind.LOOP,), (Kind.FACTOR, Kind.TAIL)),

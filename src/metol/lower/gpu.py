@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Tail, Var
+from metol.lower.guard_names import with_guards_named
 from metol.pipeline import PipelineDag
 
 __all__ = ["gpu_directives"]
@@ -45,7 +46,7 @@ def gpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) ->
             # Halide runs an extern stage on the CPU, and copies what it needs; an undefined one has no code.
             if not stage.is_extern and not stage.is_undef:
                 directives += [Directive(stage.func, stage.index, *call) for call in _kernel(stage, nest)]
-    return tuple(directives)
+    return tuple(with_guards_named(dag, directives))
 
 
 def _kernel(stage: _core.Stage, nest: _core.StageNest) -> list[tuple[Call, tuple[Argument, ...]]]:

@@ -17,12 +17,12 @@ from metol.lower.schedule_data import Estimate, Kept, Measured, ScheduleData
 __all__ = ["FORMAT", "VERSION", "read_schedule", "schedule_identity", "write_schedule"]
 
 FORMAT = "metol-schedule"
-VERSION = 5
+VERSION = 6
 """Version 2 adds `kept`, the Funcs that keep a schedule written by hand; version 3 the call `in`; version 4 `measured`,
-how fast it was; version 5 the call `set_estimate`."""
+how fast it was; version 5 the call `set_estimate`; version 6 the call `rename`."""
 
 # What a version lacks has a default.
-_READ_VERSIONS = (1, 2, 3, 4, VERSION)
+_READ_VERSIONS = (1, 2, 3, 4, 5, VERSION)
 
 S = TypeVar("S", bound=ScheduleData)
 

@@ -1,4 +1,4 @@
-"""Where the loops of a Stage come from, as its directives split, fuse and reorder them.
+"""Where the loops of a Stage come from, as its directives split, fuse, rename and reorder them.
 
 In: the Stage, and its directives one by one. Out: of each loop, which loop of the algorithm it is a part of, whether it
 is the whole of it, how many iterations it has where that is a constant, and which loops are around it.
@@ -58,6 +58,9 @@ class LoopOrigins:
                 self._origins[fused] = LoopOrigin(-1)
                 self._order[self._order.index(inner)] = fused
                 self._order.remove(outer)
+            case Call.RENAME, (Var() | RVar() as old, Var() | RVar() as new):
+                self._origins[new] = self._origins[old]
+                self._order[self._order.index(old)] = new
             case Call.REORDER, loops:
                 places = sorted(self._order.index(loop) for loop in loops if isinstance(loop, Var | RVar))
                 for place, loop in zip(places, loops, strict=True):

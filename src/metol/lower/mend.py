@@ -13,6 +13,7 @@ from metol import _core
 from metol.errors import ScheduleFormatError
 from metol.lower.directive import SIGNATURES, Call, Directive, Loop, Owner, RVar, Tail, Var
 from metol.lower.func_ref import FuncRef
+from metol.lower.guard_names import with_guards_named
 from metol.lower.loop_origins import LoopOrigins
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_directives, stage_loops
@@ -90,7 +91,7 @@ def mended_versions(schedule: Schedule, dag: PipelineDag, options: LoweringOptio
     """Yield versions of a schedule that should be right at every size of its outputs, each one once, fastest first."""
     tried: set[tuple[Directive, ...]] = set()
     for care in _CARES:
-        directives = tuple(_mended(schedule, dag, options, care))
+        directives = tuple(with_guards_named(dag, _mended(schedule, dag, options, care)))
         if directives not in tried:
             tried.add(directives)
             yield replace(schedule, directives=directives)

@@ -12,6 +12,7 @@ import halide as hl
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Tail, Var
 from metol.lower.func_ref import describe_funcs
+from metol.lower.guard_names import with_guards_named
 from metol.pipeline import PipelineDag
 
 __all__ = ["plain_directives", "root_directives", "safe_directives"]
@@ -53,7 +54,7 @@ def safe_directives(dag: PipelineDag, vector_bytes: int, kept: Collection[int] =
         directives.append(Directive(func, 0, Call.COMPUTE_ROOT))
         for stage in dag.funcs[func].stages:
             directives += _stage_directives(dag, dag.stages[stage], vector_bytes)
-    return tuple(directives)
+    return tuple(with_guards_named(dag, directives))
 
 
 def _scheduled(dag: PipelineDag, kept: Collection[int]) -> list[int]:

@@ -1,8 +1,9 @@
 """Whether a schedule may be returned: Halide lowers it, and it asks of no buffer more than the reference does.
 
-Enters: a recipe of the pipeline, and schedules. Leaves: a reason for each refusal. Nothing is compiled: the bounds
-query at the head of the lowered code is evaluated, with inputs of exactly the size that everything at root needs. A
-tail that rounds up, or shifts inwards, where there is less than it takes shows as a region that grows beyond them.
+Enters: a recipe of the pipeline, and schedules. Leaves: a reason for each refusal. Nothing is compiled. The bounds
+query at the head of the lowered code is evaluated, with inputs of exactly the size that everything at root needs: a
+tail that rounds up, or shifts inwards, where there is less than it takes shows as a region that grows beyond them. And
+the first and last iterations of the loops are gone through: a guard that Halide left out shows as an access outside.
 """
 
 import json
@@ -107,7 +108,7 @@ class Gate:
         strip_schedules(pipeline, kept)
         try:
             schedule.apply(pipeline)
-            lowered = LoweredPipeline(pipeline, self._target)
+            lowered = LoweredPipeline(pipeline, self._target, has_partitions=True)
         except MetolError as error:
             return " ".join(str(error).split())
         reference = self._reference(kept)
@@ -143,6 +144,8 @@ class Gate:
                 for d, (side, (low, extent)) in enumerate(zip(sides, limits.get(name, ()), strict=False)):
                     if side is None or side.min < low or side.max >= low + extent:
                         return _explain(name, d, side, (low, extent), probe)
+            if beyond := lowered.beyond(given, self._sizes.scalars):
+                return f"for an output of {_size_text(probe)} its code touches {_RUNNING_NUMBER.sub('', beyond)}"
         return ""
 
     def _given_regions(
@@ -182,7 +185,15 @@ def split_factors(schedule: Schedule, func: int | None = None) -> dict[int, list
         (func.index, name): d for func in schedule.funcs for d, name in enumerate(func.args)
     }
     for directive in schedule.directives:
-        if directive.call is not Call.SPLIT or func not in (None, directive.func):
+        if func not in (None, directive.func):
+            continue
+        if directive.call is Call.RENAME:
+            whole, renamed = directive.args
+            assert isinstance(whole, Var | RVar)
+            assert isinstance(renamed, Var | RVar)
+            if (directive.func, whole.name) in dimensions:
+                dimensions[directive.func, renamed.name] = dimensions[directive.func, whole.name]
+        if directive.call is not Call.SPLIT:
             continue
         old, *parts, factor, _ = directive.args
         assert isinstance(old, Var | RVar)
@@ -202,12 +213,15 @@ def _output_places(funcs: list[str], names: list[str]) -> dict[str, int]:
 
 
 def _explain(name: str, d: int, side: Any, given: tuple[int, int], probe: Probe) -> str:
-    size = ", ".join("x".join(str(extent) for _, extent in region) or "scalar" for region in probe)
     needs = "a region that only a run can tell" if side is None else f"{side.min} to {side.max}"
     return (
-        f"for an output of {size} it needs {needs} in dimension {d} of `{_RUNNING_NUMBER.sub('', name)}`, "
+        f"for an output of {_size_text(probe)} it needs {needs} in dimension {d} of `{_RUNNING_NUMBER.sub('', name)}`, "
         f"where the algorithm needs {given[0]} to {given[0] + given[1] - 1}"
     )
+
+
+def _size_text(probe: Probe) -> str:
+    return ", ".join("x".join(str(extent) for _, extent in region) or "scalar" for region in probe)
 
 
 def _hull(one: Region, other: Region) -> Region:

@@ -3,11 +3,13 @@
 #include <pybind11/conduit/pybind11_conduit_v1.h>
 
 #include "halide_reader.hpp"
+#include "walk.hpp"
 
 namespace metol {
 
 struct LoweredPipeline::Code {
     hi::Stmt body;
+    hi::Stmt whole;  // before parallel loops become functions of their own
 };
 
 namespace {
@@ -215,16 +217,42 @@ class WithoutPartitions {
     std::vector<hi::Dim*> changed_;
 };
 
+// The last pass of lowering: keeps the code as it is then.
+class Keeper : public hi::IRMutator {
+  public:
+    using hi::IRMutator::mutate;
+    hi::Stmt mutate(const hi::Stmt& code) override {
+        kept = code;
+        return code;
+    }
+    hi::Stmt kept;
+};
+
 }  // namespace
 
-LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target) {
+LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target, bool has_partitions) {
     code_ = translate_halide_errors([&] {
         Halide::Pipeline pipeline = to_pipeline(object);
-        const WithoutPartitions whole(outputs_of(pipeline));
-        const Halide::Module module =
-            pipeline.compile_to_module(pipeline.infer_arguments(), kFunction, checked_target(target));
-        return std::make_shared<const Code>(Code{module.get_function_by_name(kFunction).body});
+        std::optional<WithoutPartitions> whole;
+        if (!has_partitions) {
+            whole.emplace(outputs_of(pipeline));
+        }
+        Keeper keeper;
+        pipeline.add_custom_lowering_pass(&keeper, [] {});
+        const auto arguments = pipeline.infer_arguments();
+        try {
+            const Halide::Module module = pipeline.compile_to_module(arguments, kFunction, checked_target(target));
+            pipeline.clear_custom_lowering_passes();
+            return std::make_shared<const Code>(Code{module.get_function_by_name(kFunction).body, keeper.kept});
+        } catch (...) {
+            pipeline.clear_custom_lowering_passes();
+            throw;
+        }
     });
+}
+
+std::string LoweredPipeline::beyond(const Regions& regions, const std::map<std::string, double>& scalars) const {
+    return access_beyond(code_->whole, regions, scalars);
 }
 
 RequiredRegions LoweredPipeline::required(const Regions& regions, const std::map<std::string, double>& scalars) const {

@@ -22,12 +22,16 @@ using RequiredRegions = std::map<std::string, std::vector<std::optional<Interval
 
 class LoweredPipeline {
   public:
-    // Lowers. Throws PipelineError with what Halide says where it refuses.
-    LoweredPipeline(PyObject* pipeline, const std::string& target);
+    // Lowers, with the ends of loops split off as code that runs has them, or without, which is quicker. Throws
+    // PipelineError with what Halide says where it refuses.
+    LoweredPipeline(PyObject* pipeline, const std::string& target, bool has_partitions);
 
     // The region of every input and output that the code needs, if its buffers were those of `regions` and its scalar
     // parameters had these values.
     RequiredRegions required(const Regions& regions, const std::map<std::string, double>& scalars) const;
+
+    // An access outside of what it is to, with dense buffers of these sizes, or nothing (walk.hpp).
+    std::string beyond(const Regions& regions, const std::map<std::string, double>& scalars) const;
 
   private:
     struct Code;
