@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 
 import halide as hl
 import pytest
@@ -16,13 +15,11 @@ from metol.lower import (
     Tail,
     Var,
     describe_funcs,
-    load,
     root_directives,
     safe_directives,
 )
-from metol.measure import PipelineSource
-from metol.measure.gate import BufferSizes, Gate, probed_sizes
-from metol.pipeline import copy_pipeline, extract
+from metol.measure.gate import BufferSizes, probed_sizes
+from metol.pipeline import extract
 
 
 def schedule(build: Callable[[], hl.Pipeline], *directives: Directive) -> Schedule:
@@ -166,9 +163,14 @@ def test_schedule_for_one_size_is_probed_there_alone() -> None:
     assert make_gate(reads_directly).refusal(found) == ""
 
 
-def test_a_guard_that_halide_leaves_out_is_seen() -> None:
-    # Halide 21 proves, where it splits off the ends of loops, that a guard of `downsample2` always holds: it does not.
-    found = load(Path(__file__).parents[1] / "fixtures" / "guard_left_out.json")
-    pipeline = PipelineSource.parse("random:100088/least_funcs=3/most_funcs=40/size=1").build()
-    gate = Gate(lambda: copy_pipeline(pipeline), sizes_of(lambda: pipeline), found.target)
-    assert "its code touches input0[55372] of 53628" in gate.refusal(found)
+def promised() -> hl.Pipeline:
+    """Reads further than it says: for bounds, but not in the code, an index is clamped."""
+    source, output = image(WIDTH, HEIGHT), hl.Func("output")
+    output[X, Y] = source[hl.unsafe_promise_clamped(X + 5, 0, WIDTH - 1), Y]
+    return finish(output)
+
+
+def test_access_beyond_what_the_bounds_query_tells_is_seen() -> None:
+    places = (WIDTH - 5) * HEIGHT
+    assert f"its code touches source[{places + 4}] of {places}" in refusal(promised)
+    assert refusal(reads_directly) == ""
