@@ -148,7 +148,7 @@ class SearchOptions:
             drawn = RandomSearch(self.samples, self.seed)
             return Refined((drawn,)) if self.refine else drawn
         if self.strategy == "mcts":
-            return Refined((self._monte_carlo,)) if self.refine else self._monte_carlo
+            return Refined((self.monte_carlo,)) if self.refine else self.monte_carlo
         if self.strategy == "greedy":
             return Refined((greedy,)) if self.refine else greedy
         if not self.refine:
@@ -166,7 +166,8 @@ class SearchOptions:
         return Refined((Annealed(found, seed=self.seed),)) if self.anneal else found
 
     @property
-    def _monte_carlo(self) -> MonteCarlo:
+    def monte_carlo(self) -> MonteCarlo:
+        """The trees that the options describe, whatever the strategy."""
         return MonteCarlo(
             self.trees,
             self.greedy_trees,

@@ -30,6 +30,10 @@ def tune(
     records: Annotated[Path | None, typer.Option(help="Keep everything that is measured in this database.")] = None,
     resume: Annotated[Path | None, typer.Option(help="The same, of a database that is there: go on from it.")] = None,
     mode: Annotated[str, typer.Option(help="greedy, beam, sample-32 or tune")] = "tune",
+    strategy: Annotated[
+        str | None,
+        typer.Option(help="beam (the default), greedy, random, mcts, or mcts+real: trees that are measured."),
+    ] = None,
     retrain: Annotated[
         bool, typer.Option("--retrain", help="Fit the cost model to the measurements between batches.")
     ] = False,
@@ -75,7 +79,9 @@ def tune(
     }
     named = [source.with_parameters(generator_param or []) for source in pipelines]
     options = SearchOptions(fixed_sizes=fixed_sizes, seed=seed)
-    run = _Tuning(mode, budget, options, asks_peers=peers, seed=seed, retrainer=_retrainer() if retrain else None)
+    run = _Tuning(
+        mode, strategy, budget, options, asks_peers=peers, seed=seed, retrainer=_retrainer() if retrain else None
+    )
     results = run.tune(named, how, resume or records, must_exist=resume is not None)
     _print_results(results)
     for path in outputs:
@@ -134,6 +140,7 @@ class _Tuning:
     def __init__(
         self,
         mode: str,
+        strategy: str | None,
         budget: str | None,
         options: Any,
         *,
@@ -143,13 +150,14 @@ class _Tuning:
     ) -> None:
         from dataclasses import replace
 
-        from metol.tune import TuningSettings, mode_budget, settings_of_mode
+        from metol.tune import TuningSettings, mode_budget, settings_of_mode, settings_of_strategy
 
         settings = TuningSettings(seed=seed)
         tuner = replace(
             settings.tuner, seed=seed, peers=settings.tuner.peers if asks_peers else (), retrainer=retrainer
         )
-        self._options, self._settings = settings_of_mode(mode, options, replace(settings, tuner=tuner))
+        modal, settings = settings_of_mode(mode, options, replace(settings, tuner=tuner))
+        self._options, self._settings = settings_of_strategy(strategy or modal.strategy, modal, settings)
         self._mode, self._given = mode, budget
         mode_budget(mode, budget)  # complains before anything is built
 

@@ -6,6 +6,7 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 from metol.search.anneal import Annealed
 from metol.search.beam import BeamSearch, rare_dropout
 from metol.search.discrepancy import Discrepancies
+from metol.search.ensemble import Ensemble
 from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
 from metol.search.monte_carlo import GUIDANCES, ROOT_CHOICES, SIMULATIONS, UCB_FORMS, MonteCarlo
@@ -25,6 +26,7 @@ __all__ = [
     "BeamSearch",
     "Budget",
     "Discrepancies",
+    "Ensemble",
     "Form",
     "Frozen",
     "MonteCarlo",

@@ -5,14 +5,14 @@ a decision will cost later is seen before it is made. Source: ProTuner 2020, §4
 """
 
 import math
-import time
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from metol import _core
 from metol.errors import SearchError
-from metol.search.strategy import Budget, SearchResult, runners_up
+from metol.search.ensemble import Ensemble
+from metol.search.strategy import Budget, SearchResult
 
 __all__ = ["GUIDANCES", "ROOT_CHOICES", "SIMULATIONS", "UCB_FORMS", "MonteCarlo"]
 
@@ -42,8 +42,6 @@ SIMULATIONS: Final = MappingProxyType({"random": 0.0, "half-greedy": 0.5, "greed
 ROOT_CHOICES: Final = ("best", "mean")
 """By what the next root is chosen: the best cost below a child, or the mean (§4)."""
 
-# How long trees iterate between two looks at the clock, about.
-_SLICE_SECONDS = 0.005
 # Of each tree at each decision, where nothing says how many.
 _ITERATIONS = 64
 
@@ -95,7 +93,7 @@ class MonteCarlo:
 
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
-        ensemble = _Ensemble(self, space, model)
+        ensemble = self.plant(space, model)
         is_late = False
         for position in range(space.decision_count):
             if ensemble.is_exhausted or (is_late := budget.is_spent()):
@@ -114,88 +112,10 @@ class MonteCarlo:
             ensemble.advance(child)
         return ensemble.result(is_complete=not is_late)
 
-
-class _Ensemble:
-    """Trees that have the same root."""
-
-    def __init__(self, plan: MonteCarlo, space: _core.Space, model: _core.CostModel) -> None:
-        self._space = space
-        self._trees = [
-            _core.SearchTree(
-                space, model, _options(plan, is_greedy=number < plan.greedy_trees), _seed(plan.seed, number)
-            )
-            for number in range(plan.trees)
-        ]
-        self._greedy = plan.greedy_trees
-        self._slice = 1
-        self._alternatives: list[tuple[float, _core.States]] = []
-        # One iteration each: there is a result from now on, and what a greedy one takes is known.
-        _core.iterate_trees(self._trees, [1] * plan.trees)
-        self._pace = self._find_pace()
-        self._credit = 0
-
-    def _find_pace(self) -> int:
-        """How many random iterations take as long as a greedy one, which makes all children of each decision."""
-        if not 0 < self._greedy < len(self._trees):
-            return 1
-        children = self._trees[0].costed / max(1, self._space.decision_count)
-        return max(1, round(2 * children))
-
-    @property
-    def root(self) -> _core.States:
-        return self._trees[0].root
-
-    @property
-    def is_exhausted(self) -> bool:
-        return all(tree.is_exhausted for tree in self._trees)
-
-    def iterate(self, count: int, budget: Budget) -> None:
-        """Let every tree make so many iterations, the greedy ones fewer, as they take longer."""
-        done = 0
-        while done < count and not budget.is_spent() and not self.is_exhausted:
-            done += self._iterate_slice(min(self._slice, count - done))
-
-    def iterate_until(self, end: float, budget: Budget) -> None:
-        """Let every tree iterate until a time on the monotonic clock, and at least once."""
-        self._iterate_slice(1)
-        while time.monotonic() < end and not budget.is_spent() and not self.is_exhausted:
-            self._iterate_slice(self._slice)
-
-    def _iterate_slice(self, count: int) -> int:
-        self._credit += count
-        greedy, self._credit = divmod(self._credit, self._pace)
-        started = time.monotonic()
-        standard = len(self._trees) - self._greedy
-        _core.iterate_trees(self._trees, [greedy] * self._greedy + [count] * standard)
-        seconds = time.monotonic() - started
-        if seconds < _SLICE_SECONDS / 2:
-            self._slice *= 2
-        elif seconds > 2 * _SLICE_SECONDS:
-            self._slice = max(1, self._slice // 2)
-        return count
-
-    def next_root(self, choice: str) -> _core.States | None:
-        """Return the child that the best of all trees goes on with; None where none has seen any."""
-        known = [(tree, child) for tree in self._trees for child in tree.children()]
-        if not known:
-            return None
-        tree, child = min(known, key=lambda pair: pair[1].best_seconds if choice == "best" else pair[1].mean_seconds)
-        self._alternatives.append((child.best_seconds, tree.best_state_of(child)))
-        return tree.state_of(child)
-
-    def advance(self, child: _core.States) -> None:
-        """Let all trees go on from one child."""
-        for tree in self._trees:
-            tree.advance(child)
-
-    def result(self, *, is_complete: bool) -> SearchResult:
-        """Return the best of all trees."""
-        best = min(self._trees, key=lambda tree: tree.best_seconds)
-        assert best.best_state is not None
-        own = [(tree.best_seconds, tree.best_state) for tree in self._trees if tree.best_state is not None]
-        costed = sum(tree.costed for tree in self._trees)
-        alternatives = runners_up(self._space, [*own, *self._alternatives])
-        return SearchResult(best.best_state, best.best_seconds, costed, is_complete, alternatives)
+    def plant(self, space: _core.Space, model: _core.CostModel, seed: int = 0) -> Ensemble:
+        """Return the trees, at the root of a Space; other seeds make other trees."""
+        kinds = [_options(self, is_greedy=number < self.greedy_trees) for number in range(self.trees)]
+        return Ensemble(space, model, kinds, [_seed(self.seed + seed, number) for number in range(self.trees)])
 
 
 def _options(plan: MonteCarlo, *, is_greedy: bool) -> _core.TreeOptions:

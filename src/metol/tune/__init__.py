@@ -16,11 +16,20 @@ from metol.tune.record import Record, RecordKey, SearchTerms
 from metol.tune.result import TuningFailure, TuningResult
 from metol.tune.tables import is_database
 from metol.tune.tuner import Retrainer, TunerOptions
-from metol.tune.tuning import MODES, autotune, mode_budget, settings_of_mode, tune_all
+from metol.tune.tuning import (
+    MODES,
+    TUNING_STRATEGIES,
+    autotune,
+    mode_budget,
+    settings_of_mode,
+    settings_of_strategy,
+    tune_all,
+)
 from metol.tune.tuning_run import TuningSettings
 
 __all__ = [
     "MODES",
+    "TUNING_STRATEGIES",
     "FinalRace",
     "LockReport",
     "PeerSeed",
@@ -47,6 +56,7 @@ __all__ = [
     "mode_budget",
     "peer_schedules",
     "settings_of_mode",
+    "settings_of_strategy",
     "shown_progress",
     "tell_how_to_stop",
     "tune_all",

@@ -14,8 +14,9 @@ from metol.candidates import Candidate, Nest
 from metol.errors import MetolError, ScheduleFormatError
 from metol.measure import PEERS
 from metol.planner import Found, Planner
-from metol.search import Form
+from metol.search import Form, MonteCarlo
 from metol.tune.foreign_neighbours import ForeignNeighbours
+from metol.tune.measured_trees import MeasuredTrees
 from metol.tune.neighbours import Neighbours
 from metol.tune.peers import peer_schedules
 from metol.tune.problem import Problem
@@ -57,6 +58,11 @@ class TunerOptions:
     """Halide's own autoschedulers whose schedules are tried, too; the quick ones first."""
     seed: int = 0
     """Seed of whatever is random."""
+    trees: MonteCarlo | None = None
+    """Trees whose next root the fastest measured schedule chooses (`mcts+real`); if None, samples are drawn, and then
+    what lies around the best."""
+    tree_seconds: float = 1.0
+    """How long these trees search before each batch."""
     retrainer: Retrainer | None = None
     """Fits the cost model between batches; None leaves it as it is."""
 
@@ -69,6 +75,7 @@ class Tuner:
         self._options = options
         self._standings = standings
         self._sampler: Sampler | None = None
+        self._trees: MeasuredTrees | None = None
         self._around: dict[str, Neighbours | ForeignNeighbours] = {}
         self._turn = 0
         self._model = problem.planner.model
@@ -127,6 +134,8 @@ class Tuner:
         if self._options.retrainer is not None and measured:
             self._model = self._options.retrainer.retrain(self._problem, measured)
             self._around.clear()
+        if self._trees is not None:
+            return self._trees.next_batch(count, share, self._standings, self._model) or self._descend(count)
         if share < self._options.sample_share:
             return self._sample(count) or self._descend(count)
         return self._descend(count) or self._sample(count)
@@ -137,6 +146,8 @@ class Tuner:
         start = self.planner.form()
         forms: list[Form] = [found.form] if found.form is start else [found.form, start]
         self._sampler = Sampler(self.planner, forms, self._options.seed)
+        if self._options.trees is not None:
+            self._trees = MeasuredTrees(self.planner, forms, self._options.trees, self._options.tree_seconds)
 
     def _sample(self, count: int) -> list[Proposal]:
         return [] if self._sampler is None else self._sampler.draw(count, self._standings.tried, self._model)

@@ -15,7 +15,7 @@ import halide as hl
 from metol.errors import MetolError, TuningError
 from metol.interrupts import first_interrupt
 from metol.measure import InputValue, PipelineSource
-from metol.options import SearchOptions
+from metol.options import STRATEGIES, SearchOptions
 from metol.pipeline import EstimateMap
 from metol.targets import Machine
 from metol.tune.budget import Clock, TuningBudget
@@ -25,10 +25,22 @@ from metol.tune.progress import Progress, shown_progress, tell_how_to_stop
 from metol.tune.result import TuningFailure, TuningResult
 from metol.tune.tuning_run import TuningRun, TuningSettings
 
-__all__ = ["MODES", "autotune", "mode_budget", "settings_of_mode", "tune_all"]
+__all__ = [
+    "MODES",
+    "TUNING_STRATEGIES",
+    "autotune",
+    "mode_budget",
+    "settings_of_mode",
+    "settings_of_strategy",
+    "tune_all",
+]
 
 MODES = ("greedy", "beam", "sample-32", "tune")
 """The modes of Adams et al. 2019, §6: the greedy search's result, the beam's, the best of 32 samples, and tuning."""
+
+TUNING_STRATEGIES = (*STRATEGIES, "mcts+real")
+"""What may choose the schedules that are measured: a search, around whose result samples are drawn and descents made,
+or trees that go on from the fastest that was measured (ProTuner 2020, §4.2)."""
 
 _SAMPLES = 32
 _DEFAULT_BUDGET = "10min"
@@ -40,6 +52,7 @@ def autotune(
     budget: TuningBudget | str | float | None = None,
     records: str | Path | None = None,
     mode: str = "tune",
+    strategy: str | None = None,
     options: SearchOptions | None = None,
     target: str | hl.Target | None = None,
     estimates: EstimateMap | None = None,
@@ -60,6 +73,7 @@ def autotune(
         budget: Seconds, or text such as ``10min`` or ``200 trials``; ten minutes if None.
         records: A database that keeps everything measured, and from which tuning goes on.
         mode: One of MODES.
+        strategy: One of TUNING_STRATEGIES; that of the options if None.
         options: How to search.
         target: A Halide target; the CPU of this machine if None.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
@@ -75,11 +89,12 @@ def autotune(
 
     Raises:
         GivenInputError: an input is not one of the pipeline's, or of the wrong type or size.
-        TuningError: the budget or the mode makes no sense, or no schedule was right.
+        TuningError: the budget, the mode or the strategy makes no sense, or no schedule was right.
         RecordError: the file of records cannot be used.
         MetolError: the pipeline cannot be built, read or run.
     """
     search, tuning = settings_of_mode(mode, options or SearchOptions(), settings or TuningSettings())
+    search, tuning = settings_of_strategy(strategy or search.strategy, search, tuning)
     limits = mode_budget(mode, budget)
     with contextlib.ExitStack() as stack:
         database = None if records is None else stack.enter_context(Records(records))
@@ -116,6 +131,17 @@ def settings_of_mode(
     if mode == "sample-32":
         return options, replace(settings, tuner=replace(settings.tuner, sample_share=1.0, peers=()))
     return options, settings
+
+
+def settings_of_strategy(
+    strategy: str, options: SearchOptions, settings: TuningSettings
+) -> tuple[SearchOptions, TuningSettings]:
+    """Return how a strategy searches and tunes; raises TuningError where there is no such strategy."""
+    if strategy not in TUNING_STRATEGIES:
+        raise TuningError(f"Nothing tunes by `{strategy}`; there are {', '.join(TUNING_STRATEGIES)}.")
+    if strategy == "mcts+real":
+        return options, replace(settings, tuner=replace(settings.tuner, trees=options.monte_carlo))
+    return replace(options, strategy=strategy), settings
 
 
 def mode_budget(mode: str, budget: TuningBudget | str | float | None, pipelines: int = 1) -> TuningBudget:

@@ -1,0 +1,116 @@
+"""Trees that search together: equal but for their seeds and simulations, always below the same root.
+
+In: a Space, a cost model, and per tree how it simulates. Out: the best complete loop nests of all of them, and which
+child of the root to go on with. Source: ProTuner 2020, §4 and figure 6.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from metol import _core
+from metol.search.strategy import Budget, SearchResult, runners_up
+
+__all__ = ["Ensemble"]
+
+# How long trees iterate between two looks at the clock, about.
+_SLICE_SECONDS = 0.005
+
+# Predicted seconds, and a complete loop nest.
+_Found: TypeAlias = tuple[float, _core.States]
+
+
+class Ensemble:
+    """Trees that have the same root; the greedy ones come first."""
+
+    def __init__(
+        self, space: _core.Space, model: _core.CostModel, options: Sequence[_core.TreeOptions], seeds: Sequence[int]
+    ) -> None:
+        """Plant trees at the root of a Space, and let each make an iteration.
+
+        Args:
+            space: The Space.
+            model: The cost model.
+            options: How each tree goes on; those that always simulate greedily first.
+            seeds: Their seeds.
+        """
+        self._space = space
+        self._trees = [_core.SearchTree(space, model, one, seed) for one, seed in zip(options, seeds, strict=True)]
+        self._greedy = sum(one.greedy_share == 1 for one in options)
+        self._slice = 1
+        self._alternatives: list[_Found] = []
+        # One iteration each: there is a result from now on, and what a greedy one takes is known.
+        _core.iterate_trees(self._trees, [1] * len(self._trees))
+        self._pace = self._find_pace()
+        self._credit = 0
+
+    def _find_pace(self) -> int:
+        """How many random iterations take as long as a greedy one, which makes all children of each decision."""
+        if not 0 < self._greedy < len(self._trees):
+            return 1
+        children = self._trees[0].costed / max(1, self._space.decision_count)
+        return max(1, round(2 * children))
+
+    @property
+    def root(self) -> _core.States:
+        """Where all trees begin, a batch of one."""
+        return self._trees[0].root
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Has everything below the root been seen?"""
+        return all(tree.is_exhausted for tree in self._trees)
+
+    def iterate(self, count: int, budget: Budget) -> None:
+        """Let every tree make so many iterations, the greedy ones fewer, as they take longer."""
+        done = 0
+        while done < count and not budget.is_spent() and not self.is_exhausted:
+            done += self._iterate_slice(min(self._slice, count - done))
+
+    def iterate_until(self, end: float, budget: Budget) -> None:
+        """Let every tree iterate until a time on the monotonic clock, and at least once."""
+        self._iterate_slice(1)
+        while time.monotonic() < end and not budget.is_spent() and not self.is_exhausted:
+            self._iterate_slice(self._slice)
+
+    def _iterate_slice(self, count: int) -> int:
+        self._credit += count
+        greedy, self._credit = divmod(self._credit, self._pace)
+        started = time.monotonic()
+        standard = len(self._trees) - self._greedy
+        _core.iterate_trees(self._trees, [greedy] * self._greedy + [count] * standard)
+        seconds = time.monotonic() - started
+        if seconds < _SLICE_SECONDS / 2:
+            self._slice *= 2
+        elif seconds > 2 * _SLICE_SECONDS:
+            self._slice = max(1, self._slice // 2)
+        return count
+
+    def next_root(self, choice: str) -> _core.States | None:
+        """Return the child that the best of all trees goes on with; None where none has seen any."""
+        known = [(tree, child) for tree in self._trees for child in tree.children()]
+        if not known:
+            return None
+        tree, child = min(known, key=lambda pair: pair[1].best_seconds if choice == "best" else pair[1].mean_seconds)
+        self._alternatives.append((child.best_seconds, tree.best_state_of(child)))
+        return tree.state_of(child)
+
+    def advance(self, child: _core.States) -> None:
+        """Let all trees go on from one child."""
+        for tree in self._trees:
+            tree.advance(child)
+
+    def best_states(self) -> tuple[list[_Found], list[_Found]]:
+        """Return the best of each tree, and what is best below each child of each tree's root."""
+        own = [(tree.best_seconds, tree.best_state) for tree in self._trees if tree.best_state is not None]
+        below = [(child.best_seconds, tree.best_state_of(child)) for tree in self._trees for child in tree.children()]
+        return own, below
+
+    def result(self, *, is_complete: bool) -> SearchResult:
+        """Return the best of all trees."""
+        best = min(self._trees, key=lambda tree: tree.best_seconds)
+        assert best.best_state is not None
+        own, _ = self.best_states()
+        costed = sum(tree.costed for tree in self._trees)
+        alternatives = runners_up(self._space, [*own, *self._alternatives])
+        return SearchResult(best.best_state, best.best_seconds, costed, is_complete, alternatives)

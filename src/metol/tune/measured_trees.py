@@ -1,0 +1,137 @@
+"""Trees whose next root the clock chooses: what is best below them is measured, and the fastest wins.
+
+In: a form of the pipeline, a cost model, and the standings of all that was measured. Out: at each decision, proposals
+that lie below the decisions made so far. Source: ProTuner 2020, §4.2 ("cost + real").
+"""
+
+import time
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from metol import _core
+from metol.planner import Planner
+from metol.search import Budget, Ensemble, Form, MonteCarlo
+from metol.tune.proposals import Proposal, propose_state
+from metol.tune.standings import Standings
+
+__all__ = ["MeasuredTrees"]
+
+# Of searches in which nothing new turns up, how many in a row before others have their turn.
+_MOST_EMPTY = 3
+
+Path: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+class MeasuredTrees:
+    """An ensemble of trees for each form of a pipeline in turn, made anew when the last decision has been reached."""
+
+    def __init__(self, planner: Planner, forms: Sequence[Form], plan: MonteCarlo, seconds: float) -> None:
+        """Plant the first trees.
+
+        Args:
+            planner: What lowers proposals.
+            forms: The forms of the pipeline, the most promising first.
+            plan: How the trees search; how long, and which child is next, is not for them to say.
+            seconds: How long they search before each batch, unless the plan says how many iterations they make.
+        """
+        self._planner = planner
+        self._forms = forms
+        self._plan = plan
+        self._seconds = seconds
+        self._round = -1
+        self._started_share = 0.0
+        self._ensemble: Ensemble | None = None
+        self._depth = 0
+
+    def next_batch(self, count: int, share: float, standings: Standings, model: _core.CostModel) -> list[Proposal]:
+        """Return up to `count` proposals that were not tried; none where little is left to be seen.
+
+        Args:
+            count: How many.
+            share: How much of the budget is spent: at its end the last decision is reached.
+            standings: What was measured, these proposals included.
+            model: What the trees go by; one that is fitted anew is theirs from the next round on.
+        """
+        for _ in range(_MOST_EMPTY):
+            if self._ensemble is None or not self._go_on(share, standings):
+                self._plant(share, model)
+            if batch := self._search(count, standings):
+                return batch
+        return []
+
+    @property
+    def made(self) -> Path:
+        """The decisions that lie behind the roots of the trees."""
+        return () if self._ensemble is None else self._planner.nest_of(self._form, self._ensemble.root).path
+
+    @property
+    def _form(self) -> Form:
+        return self._forms[self._round % len(self._forms)]
+
+    def _plant(self, share: float, model: _core.CostModel) -> None:
+        self._round += 1
+        self._started_share = share
+        self._ensemble = self._plan.plant(self._form.space, model, seed=self._round)
+        self._depth = 0
+
+    def _search(self, count: int, standings: Standings) -> list[Proposal]:
+        """Let the trees search; propose what is best in each, then what is best below the children of their roots."""
+        assert self._ensemble is not None
+        if self._plan.iterations is not None:
+            self._ensemble.iterate(self._plan.iterations, Budget.start())
+        else:
+            self._ensemble.iterate_until(time.monotonic() + self._seconds, Budget.start())
+        space = self._form.space
+        seen: set[int] = set()
+        chosen: dict[str, Proposal] = {}
+        # Of the trees' own, those of every tree; of all below their children, the cheapest first.
+        own, below = self._ensemble.best_states()
+        for cost, state in [*_by_cost(own), *_by_cost(below)]:
+            if len(chosen) == count:
+                break
+            identity = int(space.identity_hash(state)[0])
+            if identity in seen:
+                continue
+            seen.add(identity)
+            nest = self._planner.nest_of(self._form, state)
+            proposal = propose_state(self._planner, self._form, state, nest, "trees", predicted_seconds=cost)
+            if proposal is not None and proposal.text not in standings.tried:
+                chosen.setdefault(proposal.text, proposal)
+        return list(chosen.values())
+
+    def _go_on(self, share: float, standings: Standings) -> bool:
+        """Make the next decisions as the fastest below the roots made them; False where there are none left."""
+        assert self._ensemble is not None
+        space = self._form.space
+        path = self._fastest(standings)
+        if path is None:
+            return False
+        left = (share - self._started_share) / max(1e-9, 1 - self._started_share)
+        target = min(space.decision_count, int(left * space.decision_count))
+        is_moved = False
+        while self._depth < space.decision_count:
+            children, _ = space.expand(self._ensemble.root)
+            if len(children) > 1 and is_moved and self._depth >= target:
+                return True
+            self._ensemble.advance(space.replay(path[: self._depth + 1]))
+            self._depth += 1
+            is_moved = is_moved or len(children) > 1
+        return False
+
+    def _fastest(self, standings: Standings) -> Path | None:
+        """The decisions of the fastest loop nest below the roots; None where nothing there was measured."""
+        assert self._ensemble is not None
+        frame = self._planner.nest_of(self._form, self._ensemble.root)
+        below = (
+            (standing.score_ms, nest.path)
+            for standing in standings
+            if (nest := standing.proposal.nest) is not None
+            and (nest.rfactors, nest.stagings) == (frame.rfactors, frame.stagings)
+            and nest.path[: self._depth] == frame.path
+        )
+        _, path = min(below, default=(0.0, None))
+        return path
+
+
+def _by_cost(found: Sequence[tuple[float, _core.States]]) -> list[tuple[float, _core.States]]:
+    return sorted(found, key=lambda pair: pair[0])
