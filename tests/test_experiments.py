@@ -230,3 +230,30 @@ def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
     assert outcome.value("limit", "read_mb") == pytest.approx(2 * 1536 * 2560 / 1e6)
     # Two sums of three and a division each, at the least.
     assert 6 * pixels / 1e6 < (outcome.value("limit", "operations_m") or 0) < 20 * pixels / 1e6
+
+
+@pytest.mark.slow
+def test_trees_are_beside_every_other_search(tmp_path: Path) -> None:
+    words = ("--experiment", "protuner-fig7", "--budget", "0.5s", "--rounds", "2", "--json", "rows.jsonl")
+    done = metol("bench", "blur", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    assert [point.series for point in outcome.points] == [
+        "random", "greedy", "beam", "mcts_30s", "mcts_10s", "mcts_1s", "mcts_Cp10_30s", "mcts_sqrt2_30s", "metol mcts",
+        "mcts_cost+real_30s", "mcts_cost+real_1s", "metol",
+    ]  # fmt: skip
+    assert all(point.values.keys() >= {"cost_ms", "run_ms", "search_s"} for point in outcome.points)
+    # The whole search begins with greed.
+    assert (outcome.value("greedy", "cost_ms") or 0) >= (outcome.value("metol", "cost_ms") or 0)
+    again = metol("bench", "blur", *words[:1], "protuner-fig8", *words[2:], cwd=tmp_path)
+    assert "Run time (ms)" in again.stdout
+
+
+@pytest.mark.slow
+def test_trees_tune_beside_samples_and_descent(tmp_path: Path) -> None:
+    words = ("--experiment", "protuner-fig9", "--budget", "4s", "--rounds", "2", "--json", "rows.jsonl")
+    done = metol("bench", "blur", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    assert [point.series for point in outcome.points] == ["metol, tuned", "metol, mcts_1s", "metol, mcts_0.5s"]
+    assert all("run_ms" in point.values for point in outcome.points)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from metol.errors import MetolError
 from metol.experiments.drawing import draw_bars, draw_legend
 from metol.experiments.experiment import Experiment, Outcome, Point, Setting
-from metol.experiments.modes import relative_table, times_table
-from metol.experiments.schedulers import RUN, applications, race, source_of, tune
-from metol.measure import PipelineSource, Scheduler
+from metol.experiments.relative import relative_table, times_table
+from metol.experiments.schedulers import RUN, applications, race, source_of, tuned
+from metol.measure import Scheduler
 from metol.text_table import TextTable
 from metol.train import FineTuner
 from metol.tune import TunerOptions
@@ -63,7 +63,8 @@ class Ablations(Experiment):
                 setting.progress(f"{source.label}: {name}")
                 try:
                     file = Path(folder) / f"tuned_{number}.json"
-                    contestants.append((name, _tuned(source, setting, file, retrains=retrains)))
+                    tuner = TunerOptions(peers=(), retrainer=FineTuner() if retrains else None)
+                    contestants.append((name, tuned(source, setting, tuner, file)))
                 except MetolError as error:
                     failures.append(Point(name, {}, str(error)))
             points = race(source, contestants, setting)
@@ -83,12 +84,6 @@ class Ablations(Experiment):
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set(ylabel="throughput relative to the default search", yscale="log")
         draw_legend(axis, ncols=3, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 1.16))
-
-
-def _tuned(source: PipelineSource, setting: Setting, file: Path, *, retrains: bool) -> Scheduler:
-    _, result = tune(source, setting, TunerOptions(peers=(), retrainer=FineTuner() if retrains else None))
-    result.save(file)
-    return Scheduler.of_file(file)
 
 
 def _relative(one: Outcome, name: str) -> float | None:

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 from metol import autoschedule
 from metol.errors import MetolError
-from metol.experiments.drawing import draw_bars, draw_legend
 from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
-from metol.experiments.schedulers import RUN, SEARCH, applications, race, source_of, tune
+from metol.experiments.relative import draw_relative, relative_table, times_table
+from metol.experiments.schedulers import SEARCH, applications, race, source_of, tune
 from metol.measure import LocalRunner, PipelineSource, Scheduler, TimingPlan, ask_peer
 from metol.options import SearchOptions
-from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell
+from metol.text_table import TextTable
 from metol.train import FineTuner
 from metol.tune import Problem, TunerOptions, TuningResult, autotune
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Modes", "relative_table", "times_table"]
+__all__ = ["Modes"]
 
 _PEER = "mullapudi2016"
 # What its authors vary (Mullapudi et al. 2016, §5): the cache that a tile is to fit, and what a load costs.
@@ -85,14 +85,7 @@ class Modes(Experiment):
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw throughput relative to the best."""
-        figure.set_size_inches(14, 5)
-        axis = figure.add_subplot()
-        series = series_of(outcomes)
-        heights = {name: [_relative(one, name) for one in outcomes] for name in series}
-        means = {name: _mean(values) for name, values in heights.items()}
-        draw_bars(axis, [*(one.subject for one in outcomes), "mean"], {n: [*heights[n], means[n]] for n in series})
-        axis.set(ylabel="throughput relative to the best")
-        draw_legend(axis, ncols=4, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 1.16))
+        draw_relative(figure, outcomes, "throughput relative to the best")
 
 
 _ORDER = (
@@ -176,36 +169,3 @@ class _Made:
         file = self._folder / f"{name}.json"
         result.save(file)
         return Scheduler.of_file(file)
-
-
-def _relative(one: Outcome, series: str) -> float | None:
-    """Throughput relative to the best of the same subject; None where it has none."""
-    own = one.value(series, RUN)
-    times = [run_ms for point in one.points if (run_ms := point.values.get(RUN))]
-    return min(times) / own if own else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value]
-    return geometric_mean(known) if known else None
-
-
-def relative_table(title: str, outcomes: Sequence[Outcome]) -> TextTable:
-    """Return the throughput of each series relative to the best of each subject, with geometric means."""
-    series = series_of(outcomes)
-    columns = {name: [_relative(one, name) for one in outcomes] for name in series}
-    lines = tuple(
-        (one.subject, *(_share(columns[name][place]) for name in series)) for place, one in enumerate(outcomes)
-    )
-    means = (f"{_share(_mean(values))} ({sum(value is not None for value in values)})" for values in columns.values())
-    return TextTable(title, ("app", *series), lines, (("geometric mean (apps)", *means),))
-
-
-def _share(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.2f}"
-
-
-def times_table(series: Sequence[str], outcomes: Sequence[Outcome]) -> TextTable:
-    """Return the run time of each series for each subject."""
-    lines = tuple((one.subject, *(number_cell(one.value(name, RUN)) for name in series)) for one in outcomes)
-    return TextTable("Run time (ms)", ("app", *series), lines)

@@ -4,13 +4,14 @@ In: a setting. Out: pipeline sources, and a `Point` for each schedule.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from metol.errors import MetolError
 from metol.experiments.experiment import Point, Setting
 from metol.measure import LocalRunner, Measurement, PipelineSource, Scheduler
 from metol.tune import Problem, TunerOptions, TuningFailure, TuningResult, TuningSettings, tune_all
 
-__all__ = ["RUN", "SEARCH", "applications", "point_of", "race", "source_of", "tune"]
+__all__ = ["RUN", "SEARCH", "applications", "point_of", "race", "source_of", "tune", "tuned"]
 
 RUN = "run_ms"
 """What run times are called among the values of a point, in milliseconds."""
@@ -51,3 +52,10 @@ def tune(source: PipelineSource, setting: Setting, tuner: TunerOptions) -> tuple
     if isinstance(result, TuningFailure):
         raise MetolError(result.reason)
     return problem, result
+
+
+def tuned(source: PipelineSource, setting: Setting, tuner: TunerOptions, file: Path) -> Scheduler:
+    """Tune one pipeline, and write what was found into a file, which the scheduler reads; raises what `tune` does."""
+    _, result = tune(source, setting, tuner)
+    result.save(file)
+    return Scheduler.of_file(file)

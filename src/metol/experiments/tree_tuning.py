@@ -1,0 +1,66 @@
+"""Tuning by trees beside tuning by samples and descent, with the same time for each.
+
+In: applications, and a time. Out: the run time of what each found. Source: ProTuner 2020, §5.4 and figure 9.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metol.errors import MetolError
+from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
+from metol.experiments.relative import draw_relative, relative_table, times_table
+from metol.experiments.schedulers import applications, race, source_of, tuned
+from metol.search import MonteCarlo
+from metol.text_table import TextTable
+from metol.tune import TunerOptions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["TreeTuning"]
+
+_TUNERS = {
+    "metol, tuned": TunerOptions(peers=()),
+    "metol, mcts_1s": TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=1.0),
+    "metol, mcts_0.5s": TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=0.5),
+}
+"""Ways to tune, by what they are called: all measure what the search finds first, and none asks peers."""
+
+
+class TreeTuning(Experiment):
+    """The run time of what each way to tune found."""
+
+    title = "Least run time of all / that of what each way to tune found"
+    measurement = "tree tuning"
+
+    def subjects(self, setting: Setting) -> Sequence[str]:
+        """The applications."""
+        return applications(setting)
+
+    def depends_on(self, setting: Setting) -> str:
+        """How long tuning may take, too."""
+        return f"{setting}, tuning for {setting.budget}"
+
+    def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
+        """Tune in all ways, and race what was found."""
+        source = source_of(subject, setting)
+        contestants, failures = [], []
+        with tempfile.TemporaryDirectory(prefix="metol-") as folder:
+            for number, (series, tuner) in enumerate(_TUNERS.items()):
+                setting.progress(f"{source.label}: {series}")
+                file = Path(folder) / f"tuned_{number}.json"
+                try:
+                    contestants.append((series, tuned(source, setting, tuner, file)))
+                except MetolError as error:
+                    failures.append(Point(series, {}, str(error)))
+            return (*race(source, contestants, setting), *failures), ""
+
+    def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
+        """Return run times, and run times relative to the least."""
+        return times_table(series_of(outcomes), outcomes), relative_table(self.title, outcomes)
+
+    def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
+        """Draw run times relative to the least."""
+        draw_relative(figure, outcomes, "least run time / run time")
