@@ -257,3 +257,12 @@ def test_trees_tune_beside_samples_and_descent(tmp_path: Path) -> None:
     (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
     assert [point.series for point in outcome.points] == ["metol, tuned", "metol, mcts_1s", "metol, mcts_0.5s"]
     assert all("run_ms" in point.values for point in outcome.points)
+
+
+@pytest.mark.slow
+def test_trees_and_their_children_have_a_speed(tmp_path: Path) -> None:
+    done = metol("bench", "blur", "--experiment", "tree-speed", "--json", "rows.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    assert (outcome.value("trees", "iterations_per_s") or 0) > 0
+    assert all((outcome.value(series, "step_us") or 0) > 0 for series in ("drawn", "picked"))

@@ -40,6 +40,7 @@ EXPERIMENTS = {
     "protuner-fig9": "tree_tuning:TreeTuning",
     "resnet50": "network:Network",
     "scaling": "scaling:Scaling",
+    "tree-speed": "tree_speed:TreeSpeed",
 }
 """Where each experiment lives in this package, by its name."""
 

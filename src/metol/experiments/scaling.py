@@ -55,10 +55,17 @@ class _Case:
     """Threads of the search, and of the schedule; those of the setting if None."""
 
 
+def _image() -> Any:
+    """An input whose edges go on for ever."""
+    image = hl.ImageParam(hl.Float(32), 2, "input")
+    image.set_estimates([(0, _SIDE), (0, _SIDE)])
+    return hl.BoundaryConditions.repeat_edge(image, [(0, _SIDE), (0, _SIDE)])
+
+
 def stencil_chain(stages: int) -> hl.Pipeline:
     """Return so many stencils of 5x5 points, each of the one before, the first of an input."""
     x, y = hl.vars("x y")
-    before: Any = hl.BoundaryConditions.repeat_edge(hl.ImageParam(hl.Float(32), 2, "input"), [(0, _SIDE), (0, _SIDE)])
+    before = _image()
     taps = [(i, j) for i in range(_TAPS) for j in range(_TAPS)]
     for number in range(stages):
         func = hl.Func(f"stencil_{number}")
@@ -72,8 +79,7 @@ def stencil_chain(stages: int) -> hl.Pipeline:
 def laplacian_pyramid(levels: int) -> hl.Pipeline:
     """Return what takes an image apart into so many levels of a Laplacian pyramid, and puts them together again."""
     x, y = hl.vars("x y")
-    level: Any = hl.BoundaryConditions.repeat_edge(hl.ImageParam(hl.Float(32), 2, "input"), [(0, _SIDE), (0, _SIDE)])
-    gaussian = [level]
+    gaussian = [_image()]
     for number in range(1, levels):
         gaussian.append(_smaller(gaussian[-1], f"down_{number}", x, y))
     result: Any = gaussian[-1]

@@ -61,6 +61,11 @@ class Ensemble:
         """Has everything below the root been seen?"""
         return all(tree.is_exhausted for tree in self._trees)
 
+    @property
+    def iterations(self) -> int:
+        """How many all trees together have made so far."""
+        return sum(tree.iterations for tree in self._trees)
+
     def iterate(self, count: int, budget: Budget) -> None:
         """Let every tree make so many iterations, the greedy ones fewer, as they take longer."""
         done = 0
