@@ -37,3 +37,20 @@ def test_memory_traffic_of_a_copy_is_seen_in_full() -> None:
     space = make_space(extract(blur()))
     once, twice = (seconds(space, bytes_into_l3=count * BYTES) for count in (1, 2))
     assert twice == pytest.approx(2 * once)
+
+
+def test_loads_and_traffic_hide_behind_arithmetic_of_what_is_inlined() -> None:
+    space = make_space(extract(blur()))
+    loads = {"num_vectors": 1e3, "vector_size": 16.0, "vector_loads_per_vector": 8e3}
+    for hidden, share in ((loads, 0.7), ({"bytes_into_l3": BYTES}, 0.6)):
+        alone = seconds(space, **hidden)
+        # The arithmetic itself is counted with what is inlined.
+        beside = seconds(space, **hidden, inlined_compute=1e9)
+        own = seconds(space, **{**hidden, "vector_loads_per_vector": 0.0}) if "num_vectors" in hidden else 0.0
+        assert alone - beside == pytest.approx(share * (alone - own), rel=0.05)
+
+
+def test_gathers_do_not_hide_behind_arithmetic_of_what_is_inlined() -> None:
+    space = make_space(extract(blur()))
+    gathers = {"num_vectors": 1e6, "vector_size": 16.0, "scalar_loads_per_vector": 16.0}
+    assert seconds(space, **gathers, inlined_compute=1e9) == pytest.approx(seconds(space, **gathers))

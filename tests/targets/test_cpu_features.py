@@ -8,6 +8,7 @@ import pytest
 from small_pipelines import C, X, Y, blur, finish, image, make_space, matmul
 
 from metol import _core
+from metol.lower import Call, cpu_directives
 from metol.pipeline import extract
 from metol.targets.cpu import CpuMachine, cpu_parameters
 
@@ -167,3 +168,46 @@ def test_tiles_that_load_lane_by_lane_are_small(build: Callable[[], hl.Pipeline]
             loads.append(4 * math.prod(nest.levels[-1]))
     assert len(loads) > 10
     assert max(loads) <= 512
+
+
+def look_up(index: hl.Expr) -> hl.Pipeline:
+    """Three channels of one value of a table."""
+    table, output = hl.Func("table"), hl.Func("output")
+    table[X] = X * X
+    output[X, Y, C] = table[index] * (C + 1)
+    return finish(output, sizes=(400, 240, 3))
+
+
+def by_value() -> hl.Pipeline:
+    return look_up(hl.clamp(image(400, 240)[X, Y], 0, 255))
+
+
+def by_place() -> hl.Pipeline:
+    return look_up(hl.clamp(X, 0, 255))
+
+
+@pytest.mark.parametrize("build", [by_value, by_place])
+def test_tiles_share_loads_only_where_lowering_unrolls_them(build: Callable[[], hl.Pipeline]) -> None:
+    dag = extract(build())
+    space = make_space(dag)
+    (output,) = dag.outputs
+    names = list(space.feature_table())
+    leaves = space.rollout(space.root().take([0] * 400), list(range(400)))
+    seen = 0
+    for i in range(400):
+        leaf = leaves.take([i])
+        nest = leaf.describe()[output].stages[0]
+        if nest.vector_loop != 0 or nest.levels[-1][2] != 3:
+            continue
+        (rows,) = space.featurize(leaf)
+        row = dict(zip(names, map(float, rows[dag.funcs[output].stages[0]]), strict=True))
+        unrolled = [d for d in cpu_directives(dag, leaf.describe()) if d.func == output and d.call is Call.UNROLL]
+        loads = row["scalar_loads_per_vector"] + row["vector_loads_per_vector"]
+        seen += 1
+        if build is by_value:
+            assert (unrolled, row["unrolled_loop_extent"]) == ([], 1)
+            assert loads >= nest.vector_width  # one a lane, again for each channel
+        else:
+            assert len(unrolled) >= 1
+            assert row["unrolled_loop_extent"] == math.prod(nest.levels[-1])
+    assert seen > 10

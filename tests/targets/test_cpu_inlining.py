@@ -8,6 +8,7 @@ from small_pipelines import X, Y, finish, image, make_space
 
 from metol import _core
 from metol.pipeline import extract
+from metol.targets.cpu import CpuMachine, cpu_parameters
 
 INLINE = 1  # DecisionKind::Inline
 WIDTH, HEIGHT = 64, 32
@@ -127,3 +128,17 @@ def may_inline(build: Callable[[], hl.Pipeline], name: str) -> bool:
 def test_a_value_may_be_inlined_where_it_is_computed_ten_times_at_most() -> None:
     assert may_inline(lambda: sums(0), "product")
     assert not may_inline(lambda: sums(8), "product")
+
+
+@pytest.mark.parametrize("build", [diamond, windows_of_windows, apart, half, crosswise])
+def test_arithmetic_of_what_is_inlined_is_known_where_it_is_done(build: Callable[[], hl.Pipeline]) -> None:
+    dag, space = inlined_space(build)
+    seconds = cpu_parameters(CpuMachine.default(threads=2), dag).register_seconds
+    (rows,) = space.featurize(complete(space))
+    names = list(space.feature_table())
+    features = [dict(zip(names, map(float, row), strict=True)) for row in rows]
+    (output,) = (dag.funcs[func].stages[0] for func in dag.outputs)
+    vectors = [one["num_vectors"] * seconds[stage] for stage, one in enumerate(features) if one["inlined_calls"]]
+    assert len(vectors) == len(dag.stages) - 1
+    assert features[output]["inlined_compute"] == pytest.approx(1e6 * sum(vectors), rel=1e-4)
+    assert all(one["inlined_compute"] == 0 for one in features if one["inlined_calls"])

@@ -46,18 +46,23 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     out[t_inlined_scalar_compute] = out[t_scalar_compute] = scalar;
 
     const double vectors = feature(k_num_vectors);
-    const double compute = vectors * feature(k_vector_size) * lane;
+    // What is inlined has rows of its own, and runs between the loads of this one.
+    const double inlined = 1e-6 * feature(k_inlined_compute) / workers;
+    const double own = vectors * feature(k_vector_size) * lane;
+    const double compute = own + inlined;
     const double dense = vectors * feature(k_vector_loads_per_vector) * machine.seconds_per_vector_load / workers;
     const double gathers =
         vectors * feature(k_scalar_loads_per_vector) * machine.seconds_per_gathered_element / workers;
     const double visible = visible_share(dense + gathers, compute, kOverlapShare);
+    // Elements are put together by the ports that compute.
+    const double visible_gathers = visible_share(dense + gathers, own, kOverlapShare);
     const double busy = compute + feature(k_num_scalars) * scalar;
     const double lines = (feature(k_bytes_into_l1) * machine.seconds_per_byte_into_l1 +
                           feature(k_bytes_into_l2) * machine.seconds_per_byte_into_l2) /
                          workers;
     const double visible_lines = visible_share(lines, busy, kLineOverlapShare);
     out[t_vector_loads] = visible * machine.seconds_per_vector_load / workers;
-    out[t_scalar_loads_of_vectors] = visible * machine.seconds_per_gathered_element / workers;
+    out[t_scalar_loads_of_vectors] = visible_gathers * machine.seconds_per_gathered_element / workers;
     out[t_scalar_loads_of_scalars] = machine.seconds_per_scalar_load / workers;
     // A core stores half as many scalars as it loads.
     out[t_vector_stores] =

@@ -180,9 +180,51 @@ double GroupFeaturizer::contested_share(const StageContext& context) {
     return std::min(1.0, line / run);
 }
 
+// Does lowering unroll the tile? A guarded gather is a branch for each lane: where a remainder is always guarded, as in
+// updates and where a loaded value is a coordinate, vectors that gather run one after the other (lower/cpu.py).
+bool GroupFeaturizer::is_unrolled(const StageContext& context) const {
+    const Stage& stage = index_.stage(context.id);
+    if (context.nest.vector_loop < 0 || context.tile_points <= context.nest.vector_width) {
+        return true;
+    }
+    const auto indexes_by_value = [&](int32_t id) {
+        return index_.stage(id).has_data_dependent_read || index_.stage(id).has_data_dependent_write;
+    };
+    const bool is_guarded = index_.func(stage.func).stages.size() > 1 || indexes_by_value(context.id) ||
+                            std::ranges::any_of(context.reads.inlined, [&](const InlinedUse& use) {
+                                return indexes_by_value(index_.func(use.func).stages.front());
+                            });
+    if (!is_guarded) {
+        return true;
+    }
+    const auto v = static_cast<size_t>(context.nest.vector_loop);
+    return std::ranges::all_of(context.reads.accesses, [&](const EffectiveAccess& access) {
+        const bool is_open =
+            !index_.func(access.producer).is_input && nest_[access.producer].placement == Placement::Unscheduled;
+        for (size_t d = 0; d < access.jacobian.size(); d++) {
+            const double slope = access.jacobian[d][v];
+            const bool is_dense = slope == 1 && (is_open || static_cast<int>(d) == innermost_dim(access.producer));
+            if (access.phases[d][v] || (slope != 0 && !is_dense)) {
+                return false;
+            }
+        }
+        return true;
+    });
+}
+
+// Makes the loops of the tile loops of single vectors.
+void GroupFeaturizer::roll(StageContext& context, float* out) const {
+    const double vectors = context.tile_points / context.nest.vector_width;
+    context.tile.fill(1);
+    context.tile[static_cast<size_t>(context.nest.vector_loop)] = context.nest.vector_width;
+    context.tile_points = context.nest.vector_width;
+    out[k_loop_iterations] *= static_cast<float>(vectors);
+    out[k_unrolled_loop_extent] = 1;
+}
+
 void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
-    const Trips& points = context.nest.levels.back();
+    const Trips& points = context.tile;
     const bool is_root = nest_[stage.func].placement == Placement::Root;
     const TileShape tile{context.nest.vector_loop,
                          context.nest.vector_width,
@@ -197,6 +239,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         total.dense += is_free ? 0 : loads.dense;
         total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
     }
+    const bool is_whole_tile = context.tile == context.nest.levels.back();
     // An accumulator stays in registers while the loop just outside the tile reduces into it: a scan does not.
     double reduced = 1;
     double turns_inside = 1;
@@ -213,7 +256,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const double width = context.nest.vector_width;
     const bool is_scatter = width > 1 && !writes_densely(context);
     // Scattered lanes are put together and taken apart again each time.
-    const bool is_promoted = accumulators < machine_.vector_registers && !is_scatter &&
+    const bool is_promoted = is_whole_tile && accumulators < machine_.vector_registers && !is_scatter &&
                              !stage.has_data_dependent_write && !moves_while_reducing(stage);
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
@@ -284,7 +327,8 @@ void GroupFeaturizer::measure_working_sets(const StageContext& context, float* o
 }
 
 void GroupFeaturizer::add_inlined(const StageContext& context, StageRow& row) const {
-    const std::vector<float>& out = row.row;
+    std::vector<float>& out = row.row;
+    double seconds = 0;
     for (const InlinedUse& use : context.reads.inlined) {
         const int inlined_stage = index_.func(use.func).stages.front();
         const auto calls = static_cast<float>(use.calls_per_point);
@@ -298,8 +342,12 @@ void GroupFeaturizer::add_inlined(const StageContext& context, StageRow& row) co
         part[k_points_computed_minimum] = static_cast<float>(index_.minimum_points[static_cast<size_t>(inlined_stage)]);
         part[k_bytes_at_root] = static_cast<float>(index_.root_points[static_cast<size_t>(use.func)] *
                                                    index_.func(use.func).bytes_per_point());
+        const auto s = static_cast<size_t>(inlined_stage);
+        seconds += static_cast<double>(part[k_num_vectors]) * machine_.register_seconds[s] +
+                   static_cast<double>(part[k_num_scalars]) * machine_.scalar_point_seconds[s];
         row.inlined.push_back({inlined_stage, std::move(part)});
     }
+    out[k_inlined_compute] = static_cast<float>(1e6 * seconds);
 }
 
 void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow& row) {
@@ -307,13 +355,16 @@ void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow
     chain_->sites.clear();
     regions_.chain(stage_id, chain_->sites);
     const std::shared_ptr<const StageReads> reads = effective_reads(index_, nest_, stage_id, *inlined_);
-    StageContext context{stage_id, nest, chain_->sites, 0, 1, *reads};
+    StageContext context{stage_id, nest, chain_->sites, 0, 1, *reads, nest.levels.back()};
     for (int32_t points : nest.levels.back()) {
         context.tile_points *= points;
     }
     row.row.assign(kFeatureCount, 0.0F);
     float* out = row.row.data();
     count_events(context, out);
+    if (!is_unrolled(context)) {
+        roll(context, out);
+    }
     context.iterations_of_tile = out[k_loop_iterations];
     measure_storage(context, out);
     count_loads(context, out);

@@ -43,6 +43,7 @@ class GroupFeaturizer {
         double iterations_of_tile;  // tiles computed in the whole run
         double tile_points;
         const StageReads& reads;
+        Trips tile;  // unrolled: one vector where lowering unrolls nothing
     };
     // The regions that a site touches outside of what is stored in it, while they are being added up.
     struct Outside {
@@ -117,6 +118,8 @@ class GroupFeaturizer {
     void count_events(const StageContext& context, float* out);
     void measure_storage(const StageContext& context, float* out);
     void measure_reads(const StageContext& context, float* out);
+    bool is_unrolled(const StageContext& context) const;
+    void roll(StageContext& context, float* out) const;
     void count_loads(const StageContext& context, float* out);
     bool returns_memory();
     bool is_in_registers(int func);
