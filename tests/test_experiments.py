@@ -266,3 +266,13 @@ def test_trees_and_their_children_have_a_speed(tmp_path: Path) -> None:
     (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
     assert (outcome.value("trees", "iterations_per_s") or 0) > 0
     assert all((outcome.value(series, "step_us") or 0) > 0 for series in ("drawn", "picked"))
+
+
+@pytest.mark.slow
+def test_the_time_of_each_func_is_predicted_and_measured(tmp_path: Path) -> None:
+    done = metol("bench", "unsharp", "--experiment", "profile", "--json", "rows.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    assert "unsharp" in {point.series for point in outcome.points}
+    assert all(point.values["predicted_ms"] > 0 for point in outcome.points)
+    assert (outcome.value("unsharp", "measured_ms") or 0) > 0

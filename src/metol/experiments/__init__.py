@@ -35,6 +35,7 @@ EXPERIMENTS = {
     "adams-fig7": "random_programs:Predictions",
     "adams-fig8": "modes:Modes",
     "limit": "limit:Limit",
+    "profile": "profile:FuncProfile",
     "protuner-fig7": "protuner:TreeCosts",
     "protuner-fig8": "protuner:TreeTimes",
     "protuner-fig9": "tree_tuning:TreeTuning",

@@ -116,6 +116,11 @@ class Child:
                 self._process.stdin.close()
         self._stderr.close()
 
+    def printed(self) -> str:
+        """Return all that it has printed so far."""
+        self._stderr.seek(0)
+        return self._stderr.read().decode(errors="replace")
+
     def __enter__(self) -> "Child":
         return self
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from metol.measure.measurement import Measurement
 from metol.measure.messages import CasesMade, GrowInputs
+from metol.measure.profile import FuncTimes, read_profile
 from metol.measure.scheduler import Scheduler
 from metol.measure.serialized import save_pipeline
 from metol.measure.source import PipelineSource, SourceKind
@@ -102,6 +103,35 @@ class LocalRunner:
                 self._progress(f"{source.label}: timing")
                 _time_in_turn(trials, case, self._options.timing)
             return tuple(trial.measurement for trial in trials), tuple(notes)
+
+    def profile(self, source: PipelineSource, scheduler: Scheduler, seconds: float) -> tuple[Measurement, FuncTimes]:
+        """Run one schedule for a while at the estimated size, and ask Halide's profiler where the time goes.
+
+        Args:
+            source: The pipeline.
+            scheduler: Its schedule.
+            seconds: How long to run; Halide looks once a millisecond what is being computed.
+
+        Returns:
+            How it went, and the milliseconds of a run that each Func takes with what is inlined into it; none if it
+            failed.
+
+        Raises:
+            MetolError: the pipeline itself cannot be built.
+        """
+        plan = TimingPlan(round_seconds=seconds, min_rounds=1, max_rounds=1)
+        options = replace(self._options, target=f"{self._options.target}-profile", timing=plan)
+        with tempfile.TemporaryDirectory(prefix="metol-") as folder:
+            reference, cases = self._make_cases(source, Path(folder))
+            if cases is None:
+                return replace(reference, scheduler=str(scheduler)), {}
+            self._progress(f"{source.label}: {scheduler}")
+            with contextlib.closing(Trial(source, scheduler, options)) as trial:
+                trial.compile()
+                trial.verify(cases.cases[:1], cases.note)
+                if trial.is_alive:
+                    trial.time_round(cases.cases[0], plan)
+                return trial.measurement, read_profile(trial.printed())
 
     def _make_cases(self, source: PipelineSource, folder: Path) -> tuple[Measurement, CasesMade | None]:
         """Let a child compute what is right; without cases, the measurement tells why there are none."""

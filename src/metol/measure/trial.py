@@ -79,6 +79,10 @@ class Trial:
         """Whether the child can still be asked."""
         return self._child is not None
 
+    def printed(self) -> str:
+        """Return all that the child has printed; nothing where it has died."""
+        return "" if self._child is None else self._child.printed()
+
     def close(self) -> None:
         """Kill the child."""
         if self._child is not None:
