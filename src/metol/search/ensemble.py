@@ -15,6 +15,8 @@ __all__ = ["Ensemble"]
 
 # How long trees iterate between two looks at the clock, about.
 _SLICE_SECONDS = 0.005
+# Of each turn, how many different loop nests are remembered.
+_ALTERNATIVES = 2
 
 # Predicted seconds, and a complete loop nest.
 _Found: TypeAlias = tuple[float, _core.States]
@@ -97,8 +99,18 @@ class Ensemble:
         if not known:
             return None
         tree, child = min(known, key=lambda pair: pair[1].best_seconds if choice == "best" else pair[1].mean_seconds)
-        self._alternatives.append((child.best_seconds, tree.best_state_of(child)))
+        self._note_alternatives(known)
         return tree.state_of(child)
+
+    def _note_alternatives(self, known: list[tuple[_core.SearchTree, _core.TreeChild]]) -> None:
+        """Remember the best loop nests below the children of the root, however alike the trees have become."""
+        distinct: dict[int, _Found] = {}
+        for tree, child in sorted(known, key=lambda pair: pair[1].best_seconds):
+            state = tree.best_state_of(child)
+            distinct.setdefault(int(self._space.identity_hash(state)[0]), (child.best_seconds, state))
+            if len(distinct) == _ALTERNATIVES:
+                break
+        self._alternatives += distinct.values()
 
     def advance(self, child: _core.States) -> None:
         """Let all trees go on from one child."""
