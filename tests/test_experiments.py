@@ -196,12 +196,17 @@ def test_what_there_was_no_time_to_make_is_not_wrong() -> None:
     assert not modes.is_right([Outcome("modes", "a", "here", (late, wrong))])
 
 
+def outcome_of(folder: Path, app: str, experiment: str, *words: str) -> Outcome:
+    """What the command measures of one application."""
+    done = metol("bench", app, "--experiment", experiment, *words, "--json", "rows.jsonl", cwd=folder)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (outcome,) = OutcomeFile(folder / "rows.jsonl").load()
+    return outcome
+
+
 @pytest.mark.slow
 def test_every_way_to_get_a_schedule_is_tried(tmp_path: Path) -> None:
-    words = ("--experiment", "adams-fig8", "--budget", "15s", "--rounds", "2", "--json", "rows.jsonl")
-    done = metol("bench", "blur", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    outcome = outcome_of(tmp_path, "blur", "adams-fig8", "--budget", "15s", "--rounds", "2")
     assert [point.series for point in outcome.points] == [
         "mullapudi2016", "mullapudi2016 tuned", "metol greedy", "metol beam", "metol sample-32", "metol tune",
         "metol retrained", "hand",
@@ -213,18 +218,13 @@ def test_every_way_to_get_a_schedule_is_tried(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_objects_are_made_for_another_machine(tmp_path: Path) -> None:
-    done = metol("bench", "blur", "--experiment", "adams-arm", "--json", "rows.jsonl", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    outcome = outcome_of(tmp_path, "blur", "adams-arm")
     assert (outcome.value("metol", "object_kib") or 0) > 1
 
 
 @pytest.mark.slow
 def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
-    words = ("--experiment", "limit", "--schedulers", "metol,hand", "--rounds", "2", "--json", "rows.jsonl")
-    done = metol("bench", "blur", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    outcome = outcome_of(tmp_path, "blur", "limit", "--schedulers", "metol,hand", "--rounds", "2")
     pixels = 1534 * 2558
     assert outcome.value("limit", "written_mb") == pytest.approx(2 * pixels / 1e6)
     assert outcome.value("limit", "read_mb") == pytest.approx(2 * 1536 * 2560 / 1e6)
@@ -234,10 +234,8 @@ def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_trees_are_beside_every_other_search(tmp_path: Path) -> None:
-    words = ("--experiment", "protuner-fig7", "--budget", "0.5s", "--rounds", "2", "--json", "rows.jsonl")
-    done = metol("bench", "blur", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    words = ("--budget", "0.5s", "--rounds", "2")
+    outcome = outcome_of(tmp_path, "blur", "protuner-fig7", *words)
     assert [point.series for point in outcome.points] == [
         "random", "greedy", "beam", "mcts_30s", "mcts_10s", "mcts_1s", "mcts_Cp10_30s", "mcts_sqrt2_30s", "metol mcts",
         "mcts_cost+real_30s", "mcts_cost+real_1s", "metol",
@@ -245,34 +243,27 @@ def test_trees_are_beside_every_other_search(tmp_path: Path) -> None:
     assert all(point.values.keys() >= {"cost_ms", "run_ms", "search_s"} for point in outcome.points)
     # The whole search begins with greed.
     assert (outcome.value("greedy", "cost_ms") or 0) >= (outcome.value("metol", "cost_ms") or 0)
-    again = metol("bench", "blur", *words[:1], "protuner-fig8", *words[2:], cwd=tmp_path)
+    again = metol("bench", "blur", "--experiment", "protuner-fig8", *words, "--json", "rows.jsonl", cwd=tmp_path)
     assert "Run time (ms)" in again.stdout
 
 
 @pytest.mark.slow
 def test_trees_tune_beside_samples_and_descent(tmp_path: Path) -> None:
-    words = ("--experiment", "protuner-fig9", "--budget", "4s", "--rounds", "2", "--json", "rows.jsonl")
-    done = metol("bench", "blur", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    outcome = outcome_of(tmp_path, "blur", "protuner-fig9", "--budget", "4s", "--rounds", "2")
     assert [point.series for point in outcome.points] == ["metol, tuned", "metol, mcts_1s", "metol, mcts_0.5s"]
     assert all("run_ms" in point.values for point in outcome.points)
 
 
 @pytest.mark.slow
 def test_trees_and_their_children_have_a_speed(tmp_path: Path) -> None:
-    done = metol("bench", "blur", "--experiment", "tree-speed", "--json", "rows.jsonl", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    outcome = outcome_of(tmp_path, "blur", "tree-speed")
     assert (outcome.value("trees", "iterations_per_s") or 0) > 0
     assert all((outcome.value(series, "step_us") or 0) > 0 for series in ("drawn", "picked"))
 
 
 @pytest.mark.slow
 def test_the_time_of_each_func_is_predicted_and_measured(tmp_path: Path) -> None:
-    done = metol("bench", "unsharp", "--experiment", "profile", "--json", "rows.jsonl", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    (outcome,) = OutcomeFile(tmp_path / "rows.jsonl").load()
+    outcome = outcome_of(tmp_path, "unsharp", "profile")
     assert "unsharp" in {point.series for point in outcome.points}
     assert all(point.values["predicted_ms"] > 0 for point in outcome.points)
     assert (outcome.value("unsharp", "measured_ms") or 0) > 0

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from metol.errors import MetolError
 from metol.experiments.drawing import draw_bars, draw_legend
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting
+from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.relative import relative_table, times_table
-from metol.experiments.schedulers import RUN, applications, race, source_of, tuned
+from metol.experiments.schedulers import RUN, TuningExperiment, race, source_of, tuned
 from metol.measure import Scheduler
 from metol.text_table import TextTable
 from metol.train import FineTuner
@@ -39,19 +39,11 @@ _TUNINGS = {"metol, tuned": False, "metol, tuned with retraining": True}
 """Variants of tuning, and whether the cost model is fitted to what was measured."""
 
 
-class Ablations(Experiment):
+class Ablations(TuningExperiment):
     """Run times of the variants beside each other."""
 
     title = "Throughput relative to the best variant"
     measurement = "ablations"
-
-    def subjects(self, setting: Setting) -> Sequence[str]:
-        """The applications."""
-        return applications(setting)
-
-    def depends_on(self, setting: Setting) -> str:
-        """What tuning may spend, too."""
-        return f"{setting}, tuning for {setting.budget}"
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Schedule in all ways, and race what comes of it."""

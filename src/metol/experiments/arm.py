@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metol.experiments.drawing import draw_bars, draw_legend
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
-from metol.experiments.schedulers import SEARCH, applications, source_of
+from metol.experiments.experiment import Outcome, Point, Setting, series_of
+from metol.experiments.schedulers import SEARCH, AppExperiment, source_of
 from metol.measure import PipelineSource, Scheduler, Trial
 from metol.text_table import TextTable, number_cell
 
@@ -24,15 +24,11 @@ __all__ = ["CrossCompilation"]
 TARGET = "arm-64-linux"
 
 
-class CrossCompilation(Experiment):
+class CrossCompilation(AppExperiment):
     """The suite for ARM."""
 
     title = f"Search and compilation for {TARGET}"
     measurement = "cross-compilation"
-
-    def subjects(self, setting: Setting) -> Sequence[str]:
-        """The applications."""
-        return applications(setting)
 
     def depends_on(self, setting: Setting) -> str:
         """Which schedulers, too; nothing is timed."""

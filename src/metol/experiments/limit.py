@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from metol import _core
 from metol.experiments.drawing import COLOURS, draw_legend, name_groups
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting
-from metol.experiments.schedulers import RUN, applications, race, source_of
+from metol.experiments.experiment import Outcome, Point, Setting
+from metol.experiments.schedulers import RUN, AppExperiment, race, source_of
 from metol.measure import PipelineSource
 from metol.options import SearchOptions
 from metol.pipeline import op_classes
@@ -35,15 +35,11 @@ _NO_OPERATIONS = ("Constant", "LoopVariable", "Parameter", "Address", "Store", "
 _CACHES = ("L2", "L3", "memory")
 
 
-class Limit(Experiment):
+class Limit(AppExperiment):
     """The share of the machine's limit that the best schedule of each application reaches."""
 
     title = "Run times beside what the machine can do at best"
     measurement = "limits"
-
-    def subjects(self, setting: Setting) -> Sequence[str]:
-        """The applications."""
-        return applications(setting)
 
     def depends_on(self, setting: Setting) -> str:
         """Which schedulers, too."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from metol import autoschedule
 from metol.errors import MetolError
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
-from metol.experiments.relative import draw_relative, relative_table, times_table
-from metol.experiments.schedulers import SEARCH, applications, race, source_of, tune
+from metol.experiments.experiment import Outcome, Point, Setting
+from metol.experiments.relative import draw_relative, run_tables
+from metol.experiments.schedulers import SEARCH, TuningExperiment, race, source_of, tune
 from metol.measure import LocalRunner, PipelineSource, Scheduler, TimingPlan, ask_peer
 from metol.options import SearchOptions
 from metol.text_table import TextTable
@@ -36,19 +36,11 @@ _QUICK = TimingPlan(round_seconds=0.1, min_rounds=2, max_rounds=3)
 _FAILED = "the schedule could not be made"
 
 
-class Modes(Experiment):
+class Modes(TuningExperiment):
     """Run times of all ways beside each other."""
 
     title = "Throughput relative to the best"
     measurement = "modes"
-
-    def subjects(self, setting: Setting) -> Sequence[str]:
-        """The applications."""
-        return applications(setting)
-
-    def depends_on(self, setting: Setting) -> str:
-        """What tuning may spend, too."""
-        return f"{setting}, tuning for {setting.budget}"
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Make all schedules, and race them."""
@@ -74,7 +66,7 @@ class Modes(Experiment):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return run times, and throughput relative to the best."""
-        return times_table(series_of(outcomes), outcomes), relative_table(self.title, outcomes)
+        return run_tables(self.title, outcomes)
 
     def is_right(self, outcomes: Sequence[Outcome]) -> bool:
         """A schedule that could not be made, for want of time, is not wrong."""

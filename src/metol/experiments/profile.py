@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from metol import _core
 from metol.errors import MetolError
 from metol.experiments.drawing import COLOURS
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting
-from metol.experiments.schedulers import applications, source_of
+from metol.experiments.experiment import Outcome, Point, Setting
+from metol.experiments.schedulers import AppExperiment, source_of
 from metol.measure import LocalRunner, Scheduler
 from metol.options import SearchOptions
 from metol.planner import Planner
@@ -31,15 +31,11 @@ _LEAST_SHARE = 0.02
 _PREDICTED, _MEASURED = "predicted_ms", "measured_ms"
 
 
-class FuncProfile(Experiment):
+class FuncProfile(AppExperiment):
     """Predicted and measured times of each Func."""
 
     title = "Predicted and measured times of the Funcs of each application"
     measurement = "profiles of Funcs"
-
-    def subjects(self, setting: Setting) -> Sequence[str]:
-        """The applications."""
-        return applications(setting)
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Search, predict Func by Func, and run beside the profiler."""

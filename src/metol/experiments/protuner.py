@@ -22,9 +22,9 @@ import numpy as np
 from metol import _core
 from metol.candidates import Nest
 from metol.errors import MetolError
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
-from metol.experiments.relative import draw_relative, relative_table, times_table
-from metol.experiments.schedulers import SEARCH, applications, race, source_of
+from metol.experiments.experiment import Outcome, Point, Setting, series_of
+from metol.experiments.relative import draw_relative, relative_table, run_tables, times_table
+from metol.experiments.schedulers import SEARCH, AppExperiment, race, source_of
 from metol.lower import Schedule
 from metol.measure import PipelineSource, RacePlan, Scheduler
 from metol.options import SearchOptions
@@ -73,15 +73,11 @@ class _Found:
     seconds: float
 
 
-class TreeCosts(Experiment):
+class TreeCosts(AppExperiment):
     """The least cost that each search finds."""
 
     title = "Least predicted cost of all / that each search found"
     measurement = "trees"
-
-    def subjects(self, setting: Setting) -> Sequence[str]:
-        """The applications."""
-        return applications(setting)
 
     def depends_on(self, setting: Setting) -> str:
         """How long each search may take, too."""
@@ -129,7 +125,7 @@ class TreeTimes(TreeCosts):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return run times, and run times relative to the least."""
-        return times_table(series_of(outcomes), outcomes), relative_table(self.title, outcomes)
+        return run_tables(self.title, outcomes)
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw run times relative to the least."""

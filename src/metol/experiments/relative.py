@@ -14,7 +14,7 @@ from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_relative", "relative_table", "times_table"]
+__all__ = ["draw_relative", "relative_table", "run_tables", "times_table"]
 
 
 def times_table(
@@ -34,6 +34,11 @@ def relative_table(title: str, outcomes: Sequence[Outcome], value: str = RUN) ->
     )
     means = (f"{_share(_mean(values))} ({sum(value is not None for value in values)})" for values in columns.values())
     return TextTable(title, ("app", *series), lines, (("geometric mean (apps)", *means),))
+
+
+def run_tables(title: str, outcomes: Sequence[Outcome]) -> tuple[TextTable, TextTable]:
+    """Return the run times of all series, and what each reaches of the best."""
+    return times_table(series_of(outcomes), outcomes), relative_table(title, outcomes)
 
 
 def draw_relative(figure: "Figure", outcomes: Sequence[Outcome], label: str, value: str = RUN) -> None:

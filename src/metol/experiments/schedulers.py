@@ -1,4 +1,4 @@
-"""What experiments about applications share: which they are, and a race of several schedules of one.
+"""What experiments about applications share: which they are, tuning of one, and a race of several schedules of it.
 
 In: a setting. Out: pipeline sources, and a `Point` for each schedule.
 """
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metol.errors import MetolError
-from metol.experiments.experiment import Point, Setting
+from metol.experiments.experiment import Experiment, Point, Setting
 from metol.measure import LocalRunner, Measurement, PipelineSource, Scheduler
 from metol.tune import Problem, TunerOptions, TuningFailure, TuningResult, TuningSettings, tune_all
 
-__all__ = ["RUN", "SEARCH", "applications", "point_of", "race", "source_of", "tune", "tuned"]
+__all__ = ["RUN", "SEARCH", "AppExperiment", "TuningExperiment", "point_of", "race", "source_of", "tune", "tuned"]
 
 RUN = "run_ms"
 """What run times are called among the values of a point, in milliseconds."""
@@ -20,9 +20,20 @@ SEARCH = "search_s"
 """What the time of a search is called there, in seconds."""
 
 
-def applications(setting: Setting) -> tuple[str, ...]:
-    """Return what the applications of a setting are called."""
-    return tuple(source.label for source in setting.sources)
+class AppExperiment(Experiment):
+    """An experiment about applications."""
+
+    def subjects(self, setting: Setting) -> Sequence[str]:
+        """What the applications are called."""
+        return tuple(source.label for source in setting.sources)
+
+
+class TuningExperiment(AppExperiment):
+    """One that tunes them."""
+
+    def depends_on(self, setting: Setting) -> str:
+        """How long tuning may take, too."""
+        return f"{setting}, tuning for {setting.budget}"
 
 
 def source_of(subject: str, setting: Setting) -> PipelineSource:

@@ -13,8 +13,8 @@ import numpy as np
 
 from metol import _core
 from metol.experiments.drawing import COLOURS, name_groups
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting
-from metol.experiments.schedulers import applications, source_of
+from metol.experiments.experiment import Outcome, Point, Setting
+from metol.experiments.schedulers import AppExperiment, source_of
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.search import Budget
@@ -32,15 +32,11 @@ _TREES, _DRAWN, _PICKED = "trees", "drawn", "picked"
 _RATE, _STEP = "iterations_per_s", "step_us"
 
 
-class TreeSpeed(Experiment):
+class TreeSpeed(AppExperiment):
     """Iterations of trees a second, and the time of a random child."""
 
     title = "Iterations of trees, and random children"
     measurement = "speed of trees"
-
-    def subjects(self, setting: Setting) -> Sequence[str]:
-        """The applications."""
-        return applications(setting)
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Let trees grow, and make random loop nests in both ways."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metol.errors import MetolError
-from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
-from metol.experiments.relative import draw_relative, relative_table, times_table
-from metol.experiments.schedulers import applications, race, source_of, tuned
+from metol.experiments.experiment import Outcome, Point, Setting
+from metol.experiments.relative import draw_relative, run_tables
+from metol.experiments.schedulers import TuningExperiment, race, source_of, tuned
 from metol.search import MonteCarlo
 from metol.text_table import TextTable
 from metol.tune import TunerOptions
@@ -29,19 +29,11 @@ _TUNERS = {
 """Ways to tune, by what they are called: all measure what the search finds first, and none asks peers."""
 
 
-class TreeTuning(Experiment):
+class TreeTuning(TuningExperiment):
     """The run time of what each way to tune found."""
 
     title = "Least run time of all / that of what each way to tune found"
     measurement = "tree tuning"
-
-    def subjects(self, setting: Setting) -> Sequence[str]:
-        """The applications."""
-        return applications(setting)
-
-    def depends_on(self, setting: Setting) -> str:
-        """How long tuning may take, too."""
-        return f"{setting}, tuning for {setting.budget}"
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
         """Tune in all ways, and race what was found."""
@@ -59,7 +51,7 @@ class TreeTuning(Experiment):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return run times, and run times relative to the least."""
-        return times_table(series_of(outcomes), outcomes), relative_table(self.title, outcomes)
+        return run_tables(self.title, outcomes)
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw run times relative to the least."""

@@ -124,7 +124,8 @@ class LocalRunner:
         with tempfile.TemporaryDirectory(prefix="metol-") as folder:
             reference, cases = self._make_cases(source, Path(folder))
             if cases is None:
-                return replace(reference, scheduler=str(scheduler)), {}
+                (failed,) = _without_reference(reference, [scheduler])
+                return failed, {}
             self._progress(f"{source.label}: {scheduler}")
             with contextlib.closing(Trial(source, scheduler, options)) as trial:
                 trial.compile()

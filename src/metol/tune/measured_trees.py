@@ -41,7 +41,6 @@ class MeasuredTrees:
         self._round = -1
         self._started_share = 0.0
         self._ensemble: Ensemble | None = None
-        self._depth = 0
 
     def next_batch(self, count: int, share: float, standings: Standings, model: _core.CostModel) -> list[Proposal]:
         """Return up to `count` proposals that were not tried; none where little is left to be seen.
@@ -72,7 +71,6 @@ class MeasuredTrees:
         self._round += 1
         self._started_share = share
         self._ensemble = self._plan.plant(self._form.space, model, seed=self._round)
-        self._depth = 0
 
     def _search(self, count: int, standings: Standings) -> list[Proposal]:
         """Let the trees search; propose what is best in each, then what is best below the children of their roots."""
@@ -109,12 +107,11 @@ class MeasuredTrees:
         left = (share - self._started_share) / max(1e-9, 1 - self._started_share)
         target = min(space.decision_count, int(left * space.decision_count))
         is_moved = False
-        while self._depth < space.decision_count:
+        for depth in range(int(self._ensemble.root.decisions_made[0]), space.decision_count):
             children, _ = space.expand(self._ensemble.root)
-            if len(children) > 1 and is_moved and self._depth >= target:
+            if len(children) > 1 and is_moved and depth >= target:
                 return True
-            self._ensemble.advance(space.replay(path[: self._depth + 1]))
-            self._depth += 1
+            self._ensemble.advance(space.replay(path[: depth + 1]))
             is_moved = is_moved or len(children) > 1
         return False
 
@@ -127,7 +124,7 @@ class MeasuredTrees:
             for standing in standings
             if (nest := standing.proposal.nest) is not None
             and (nest.rfactors, nest.stagings) == (frame.rfactors, frame.stagings)
-            and nest.path[: self._depth] == frame.path
+            and nest.path[: len(frame.path)] == frame.path
         )
         _, path = min(below, default=(0.0, None))
         return path
