@@ -522,6 +522,7 @@ class TreeOptions:
     value: TreeValue
     exploration: float
     greedy_share: float
+    own_steps: float
     widening: float
     widening_power: float
     shares_equal: bool
@@ -542,6 +543,9 @@ class SearchTree:
     def __init__(self, space: Space, model: CostModel, options: TreeOptions, seed: int) -> None: ...
     def advance(self, child: States) -> None:
         """Go on from a child of the root, and forget what is not below it."""
+
+    def learn(self, leaf: States, repeats: bool = ...) -> None:
+        """Take a complete loop nest below the root for one of its own; simulations may repeat it from now on."""
 
     def children(self) -> list[TreeChild]: ...
     def state_of(self, child: TreeChild) -> States: ...

@@ -37,7 +37,7 @@ class SearchOptions:
     strategy: str = "beam"
     """One of STRATEGIES."""
     beam_width: int = 32
-    """States that the beam keeps."""
+    """States that the beam keeps, also that before the trees of `mcts`."""
     passes: int = 5
     """Coarse-to-fine passes."""
     dropout: float = 0.0
@@ -52,7 +52,7 @@ class SearchOptions:
     """How these trees weigh exploration, one of `metol.search.UCB_FORMS`."""
     guidance: str = "best"
     """What a child is worth to them, one of `metol.search.GUIDANCES`."""
-    simulation: str = "random"
+    simulation: str = "repeat"
     """How the trees that are not greedy complete a loop nest, one of `metol.search.SIMULATIONS`."""
     root_choice: str = "best"
     """By what they choose the next root, one of `metol.search.ROOT_CHOICES`."""
@@ -174,6 +174,7 @@ class SearchOptions:
             ucb=self.ucb,
             guidance=self.guidance,
             simulation=self.simulation,
+            beam_width=self.beam_width,
             root_choice=self.root_choice,
             iterations=self.tree_iterations,
             seed=self.seed,

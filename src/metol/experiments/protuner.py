@@ -45,8 +45,11 @@ _BATCH = 8
 # Batches that trees measure in their time, about: of this many decisions each has its share of the time.
 _TURNS = 16
 
-PAPER_TREES: Final = MonteCarlo(guidance="time", widening=1, widening_power=1, shares_equal=False)
-"""Trees as the paper has them: average costs guide, all children come before any has a second visit, none share."""
+PAPER_TREES: Final = MonteCarlo(
+    guidance="time", widening=1, widening_power=1, shares_equal=False, simulation="random", beam_width=0, walk_share=1
+)
+"""Trees as the paper has them: average costs guide, all children come before any has a second visit, none share, and
+simulations are random."""
 
 _TABLE_1: Final = MappingProxyType(
     {

@@ -88,10 +88,21 @@ class Ensemble:
         _core.iterate_trees(self._trees, [greedy] * self._greedy + [count] * standard)
         seconds = time.monotonic() - started
         if seconds < _SLICE_SECONDS / 2:
-            self._slice *= 2
+            # One that is shorter than it may be says nothing of longer ones.
+            self._slice = max(self._slice, 2 * count)
         elif seconds > 2 * _SLICE_SECONDS:
             self._slice = max(1, self._slice // 2)
         return count
+
+    def learn(self, leaf: _core.States, *, repeats: bool = False) -> None:
+        """Let all trees take a complete loop nest below their root for one of their own.
+
+        Args:
+            leaf: It, a batch of one.
+            repeats: Whether simulations repeat it from now on, in place of the best.
+        """
+        for tree in self._trees:
+            tree.learn(leaf, repeats)
 
     def next_root(self, choice: str) -> _core.States | None:
         """Return the child that the best of all trees goes on with; None where none has seen any."""

@@ -5,12 +5,14 @@ a decision will cost later is seen before it is made. Source: ProTuner 2020, §4
 """
 
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 from metol import _core
 from metol.errors import SearchError
+from metol.search.beam import BeamSearch
 from metol.search.ensemble import Ensemble
 from metol.search.strategy import Budget, SearchResult
 
@@ -36,12 +38,22 @@ GUIDANCES: Final = MappingProxyType(
 """What a child is worth, by name: 1 / mean time, mean of 1 / time, 1 / best time, or how often it beats the root's best
 (0/1 rewards, §4.1). All but the last are relative to the best known, so that one constant fits all programs."""
 
-SIMULATIONS: Final = MappingProxyType({"random": 0.0, "half-greedy": 0.5, "greedy": 1.0})
-"""The chance that a step of a simulation takes the best child by the cost model, by name (§4.1)."""
+SIMULATIONS: Final = MappingProxyType(
+    {"random": (0.0, -1.0), "half-greedy": (0.5, -1.0), "greedy": (1.0, -1.0), "repeat": (0.0, 1.0)}
+)
+"""By name: the chance that a step of a simulation takes the best child by the cost model (§4.1), and how many steps are
+its own in the mean. Where that is not negative, all others repeat what is best so far, and the tree says where they
+leave it."""
 
 ROOT_CHOICES: Final = ("best", "mean")
 """By what the next root is chosen: the best cost below a child, or the mean (§4)."""
 
+# What the beam whose result all trees know from the start takes of the time at most.
+_BEAM_SHARE = 0.4
+# Of the whole time, what must be left for a walk that is not the last.
+_LEAST_LEFT = 0.2
+# Walks that find nothing better, one after the other, before there is no next.
+_MOST_VAIN = 3
 # Of each tree at each decision, where nothing says how many.
 _ITERATIONS = 64
 
@@ -58,8 +70,10 @@ class MonteCarlo:
     """One of UCB_FORMS."""
     guidance: str = "best"
     """One of GUIDANCES."""
-    simulation: str = "random"
+    simulation: str = "repeat"
     """One of SIMULATIONS, for the other trees."""
+    beam_width: int = 32
+    """States of a beam that is searched first, and whose result all trees know; 0 for none."""
     root_choice: str = "best"
     """One of ROOT_CHOICES."""
     widening: float = 1.5
@@ -68,6 +82,9 @@ class MonteCarlo:
     """1, with a widening of 1, goes on from no child before all have been visited, as the paper does."""
     shares_equal: bool = True
     """Whether loop nests that are equal share their statistics."""
+    walk_share: float = 0.5
+    """Of the time that is left, what the decisions from the first to the last take before all begins anew, with the best
+    so far known to all trees; 1 to decide everything once."""
     iterations: int | None = None
     """Iterations of each tree at each decision; if None the budget's time, evenly over all decisions, and 64 where that
     has no end."""
@@ -83,6 +100,10 @@ class MonteCarlo:
             raise SearchError(
                 f"It takes at least 1 tree, and no more greedy ones than that, not {self.greedy_trees} of {self.trees}."
             )
+        if not 0 < self.walk_share <= 1:
+            raise SearchError(f"The trees take a share of the time in (0, 1], not {self.walk_share}.")
+        if self.beam_width < 0:
+            raise SearchError(f"The beam before the trees keeps at least 0 states, not {self.beam_width}.")
         if self.widening < 1 or not 0 <= self.widening_power <= 1:
             raise SearchError(
                 f"Nodes widen by a factor of at least 1 and a power in [0, 1], not {self.widening} and "
@@ -94,6 +115,34 @@ class MonteCarlo:
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
         ensemble = self.plant(space, model)
+        if self.beam_width > 0:
+            beam = BeamSearch(width=self.beam_width, seed=self.seed)
+            ensemble.learn(beam.search(space, model, budget.part(_BEAM_SHARE)).state)
+        best = self._walk(ensemble, space, self._part(budget))
+        costed, walks, vain, is_complete = best.candidates, 1, 0, best.is_complete
+        while self.walk_share < 1 and vain < _MOST_VAIN and self._has_time(budget):
+            ensemble = self.plant(space, model, seed=walks)
+            ensemble.learn(best.state)
+            found = self._walk(ensemble, space, self._part(budget))
+            costed, walks, is_complete = costed + found.candidates, walks + 1, is_complete or found.is_complete
+            vain = 0 if found.cost_seconds < best.cost_seconds else vain + 1
+            best = min(best, found, key=lambda one: one.cost_seconds)
+        return replace(best, candidates=costed, is_complete=is_complete)
+
+    def _has_time(self, budget: Budget) -> bool:
+        return self.iterations is None and budget.seconds is not None and not budget.is_spent()
+
+    def _part(self, budget: Budget) -> Budget:
+        """The part of a budget that the next walk may take: its share of what is left, or all of it."""
+        if self.iterations is not None or budget.seconds is None:
+            return budget
+        spent = time.monotonic() - budget.started
+        left = budget.seconds - spent
+        share = self.walk_share if left > _LEAST_LEFT * budget.seconds else 1.0
+        return replace(budget, seconds=spent + share * left)
+
+    def _walk(self, ensemble: Ensemble, space: _core.Space, budget: Budget) -> SearchResult:
+        """Decide one thing after the other, from the root on."""
         is_late = False
         for position in range(space.decision_count):
             if ensemble.is_exhausted or (is_late := budget.is_spent()):
@@ -122,7 +171,7 @@ def _options(plan: MonteCarlo, *, is_greedy: bool) -> _core.TreeOptions:
     options = _core.TreeOptions()
     options.formula, options.exploration = UCB_FORMS[plan.ucb]
     options.value = GUIDANCES[plan.guidance]
-    options.greedy_share = SIMULATIONS["greedy" if is_greedy else plan.simulation]
+    options.greedy_share, options.own_steps = SIMULATIONS["greedy" if is_greedy else plan.simulation]
     options.widening, options.widening_power = plan.widening, plan.widening_power
     options.shares_equal = plan.shares_equal
     return options

@@ -364,6 +364,15 @@ Space::Replayed Space::replay(std::span<const Decision> decisions) {
     return result;
 }
 
+State Space::child_by(const State& state, const Decision& decision) {
+    const auto made = static_cast<size_t>(state->decisions_made);
+    if (made >= steps_.size() || !fits(steps_[made], decision) || !target_->is_offered(*index_, *state, decision)) {
+        return nullptr;
+    }
+    Pruned reason = Pruned::None;
+    return make_child(state, decision, reason);
+}
+
 bool Space::follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made) {
     const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
     const bool is_location = step.kind == DecisionStep::Kind::Location;

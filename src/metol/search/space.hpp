@@ -50,6 +50,8 @@ class Space {
     std::vector<State> children(const State& state);
     State random_child(const State& state, uint64_t& seed);
     double cost_of(const State& state, const CostModelWeights& model);
+    // The child that a decision made elsewhere leads to; null where it does not apply.
+    State child_by(const State& state, const Decision& decision);
     // Goes over the children of one state in a random order, each candidate once, and makes none before it is asked
     // for.
     struct ChildWalk {

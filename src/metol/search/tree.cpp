@@ -19,6 +19,10 @@ uint64_t Tree::random() {
     return seed_;
 }
 
+double Tree::draw() {
+    return static_cast<double>(random() >> 11) * 0x1p-53;
+}
+
 uint32_t Tree::add(State state) {
     const auto number = static_cast<uint32_t>(nodes_.size());
     if (options_.shares_equal) {
@@ -156,9 +160,17 @@ int64_t Tree::select(uint32_t node) const {
 State Tree::simulate(const State& start) {
     // No step but the last is costed where all are random.
     State state = start;
+    const auto left = static_cast<double>(space_->steps().size()) - state->decisions_made;
+    const double own_share = repeated_.empty() ? 1 : options_.own_steps / std::max(1.0, left);
     while (state && !space_->is_complete(*state)) {
-        const double draw = static_cast<double>(random() >> 11) * 0x1p-53;
-        state = draw < options_.greedy_share ? best_child(state) : space_->random_child(state, seed_);
+        State same;
+        if (own_share < 1 && draw() >= own_share) {
+            same = space_->child_by(state, repeated_[static_cast<size_t>(state->decisions_made)]);
+        }
+        if (!same) {
+            same = draw() < options_.greedy_share ? best_child(state) : space_->random_child(state, seed_);
+        }
+        state = std::move(same);
     }
     return state;
 }
@@ -192,7 +204,46 @@ void Tree::back_up(const State& leaf, double seconds) {
     if (seconds < best_seconds_) {
         best_seconds_ = seconds;
         best_state_ = leaf;
+        if (options_.own_steps >= 0 && repeats_best_) {
+            repeated_ = space_->path(*leaf);
+        }
     }
+}
+
+uint32_t Tree::child_at(uint32_t node, State child) {
+    const uint64_t wanted = identity_hash(*child);
+    for (uint32_t number : nodes_[node].children) {
+        if (identity_hash(*nodes_[number].state) == wanted) {
+            return number;
+        }
+    }
+    const auto known = options_.shares_equal ? by_hash_.find(wanted) : by_hash_.end();
+    const uint32_t number = known == by_hash_.end() ? add(std::move(child)) : known->second;
+    nodes_[node].children.push_back(number);
+    return number;
+}
+
+void Tree::learn(const State& leaf, bool repeats) {
+    const std::vector<Decision> decisions = space_->path(*leaf);
+    path_.assign(1, 0);
+    for (auto i = static_cast<size_t>(root()->decisions_made); i < decisions.size(); i++) {
+        State child = space_->child_by(nodes_[path_.back()].state, decisions[i]);
+        if (!child) {
+            return;
+        }
+        path_.push_back(child_at(path_.back(), std::move(child)));
+    }
+    const State& known = nodes_[path_.back()].state;
+    if (identity_hash(*known) != identity_hash(*leaf)) {
+        return;  // it is not below the root
+    }
+    costed_++;
+    back_up(known, space_->cost_of(known, model_));
+    if (repeats && options_.own_steps >= 0) {
+        repeated_ = decisions;
+        repeats_best_ = false;
+    }
+    close_path();
 }
 
 void Tree::close_path() {

@@ -27,6 +27,8 @@ struct TreeOptions {
     double exploration = 1.0;
     // The chance that a step of a simulation takes the best child by the cost model, not a random one.
     double greedy_share = 0.0;
+    // How many steps of a simulation are its own, in the mean; all others repeat a good loop nest. Below 0: all are.
+    double own_steps = -1;
     // A node visited n times has widening * n^widening_power children at most.
     double widening = 1.0;
     double widening_power = 1.0;
@@ -42,6 +44,9 @@ class Tree {
     void iterate(int64_t count);
     // Goes on from a child of the root, and forgets what is not below it.
     void advance(const State& child);
+    // Takes a complete loop nest below the root, found elsewhere, for one of its own. `repeats`: it is what simulations
+    // repeat from now on, in place of the best.
+    void learn(const State& leaf, bool repeats);
 
     struct Child {
         State state;
@@ -85,11 +90,15 @@ class Tree {
     // The child to go on with, or -1 where all are closed.
     int64_t select(uint32_t node) const;
     double value_of(const Node& node) const;
+    // A number in [0, 1).
+    double draw();
     State simulate(const State& state);
     State best_child(const State& state);
     void back_up(const State& leaf, double seconds);
     void close_path();
     uint32_t add(State state);
+    // The node of a child, which is made one of `node` if it is none.
+    uint32_t child_at(uint32_t node, State child);
     uint64_t random();
 
     std::shared_ptr<Space> space_;
@@ -100,6 +109,8 @@ class Tree {
     std::unordered_map<uint64_t, uint32_t> by_hash_;  // where equal loop nests share a node
     std::vector<uint32_t> path_;
     State best_state_;
+    std::vector<Decision> repeated_;  // the decisions that simulations repeat; empty for none
+    bool repeats_best_ = true;
     double best_seconds_ = std::numeric_limits<double>::infinity();
     double root_seconds_ = std::numeric_limits<double>::infinity();  // the best when this root was chosen
     int64_t iterations_ = 0;

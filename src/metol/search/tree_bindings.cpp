@@ -41,6 +41,7 @@ void bind_trees(py::module_& m) {
         .def_readwrite("value", &TreeOptions::value)
         .def_readwrite("exploration", &TreeOptions::exploration)
         .def_readwrite("greedy_share", &TreeOptions::greedy_share)
+        .def_readwrite("own_steps", &TreeOptions::own_steps)
         .def_readwrite("widening", &TreeOptions::widening)
         .def_readwrite("widening_power", &TreeOptions::widening_power)
         .def_readwrite("shares_equal", &TreeOptions::shares_equal);
@@ -64,6 +65,17 @@ void bind_trees(py::module_& m) {
                 self.tree->advance(child.values.front());
             },
             py::arg("child"), "Goes on from a child of the root, and forgets what is not below it.")
+        .def(
+            "learn",
+            [](BoundTree& self, const States& leaf, bool repeats) {
+                if (leaf.values.size() != 1 || !self.space->is_complete(*leaf.values.front())) {
+                    throw py::value_error("a tree learns one complete loop nest");
+                }
+                const py::gil_scoped_release release;
+                self.tree->learn(leaf.values.front(), repeats);
+            },
+            py::arg("leaf"), py::arg("repeats") = false,
+            "Takes a complete loop nest below the root for one of its own; simulations may repeat it from now on.")
         .def(
             "children", [](const BoundTree& self) { return self.tree->children(); },
             "The children of the root that were visited.")
