@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import pytest
@@ -184,3 +185,78 @@ def test_time_is_kept_to() -> None:
 def test_impossible_ensembles_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(SearchError):
         MonteCarlo(**bad)
+
+
+def test_a_tree_learns_a_loop_nest_found_elsewhere() -> None:
+    space = space_of("pyramid")
+    found = BeamSearch(width=4).search(space, MODEL, Budget.start())
+    tree = tree_of(space)
+    tree.learn(found.state)
+    assert tree.best_state is not None
+    assert space.path(tree.best_state) == space.path(found.state)
+    assert tree.best_seconds == pytest.approx(found.cost_seconds)
+    forced_through(space, tree)
+    (child,) = tree.children()
+    assert space.path(tree.state_of(child)) == space.path(found.state)[: int(child.visits) + len(space.path(tree.root))]
+
+
+def test_a_tree_learns_complete_loop_nests_alone() -> None:
+    space = space_of("pyramid")
+    with pytest.raises(ValueError, match="one complete loop nest"):
+        tree_of(space).learn(space.root())
+
+
+def test_what_is_not_below_the_root_teaches_nothing() -> None:
+    space = space_of("pyramid")
+    tree, other = tree_of(space, 1), tree_of(space, 2)
+    forced_through(space, tree)
+    forced_through(space, other)
+    _core.iterate_trees([tree], [50])
+    first, second = tree.children()[:2]
+    other.advance(tree.state_of(first))
+    other.learn(tree.best_state_of(second))
+    assert other.best_state is None
+
+
+@pytest.mark.parametrize(("own_steps", "most"), [(0.0, 0.3), (-1.0, 1.0)])
+def test_simulations_repeat_all_but_their_own_steps(own_steps: float, most: float) -> None:
+    space = space_of("chain")
+    known = BeamSearch(width=4).search(space, MODEL, Budget.start()).state
+    tree = tree_of(space, own_steps=own_steps)
+    tree.learn(known, repeats=True)
+    _core.iterate_trees([tree], [40])
+    forced_through(space, tree)
+    path = space.path(known)
+    changed = [
+        sum(mine != theirs for mine, theirs in zip(space.path(tree.best_state_of(child)), path, strict=True))
+        for child in tree.children()
+    ]
+    assert len(changed) > 1
+    share = sorted(changed)[len(changed) // 2] / len(path)
+    assert share <= most
+    assert own_steps >= 0 or share > 0.3
+
+
+def test_trees_without_time_do_not_take_longer_turns_later() -> None:
+    space = space_of("chain")
+    ensemble = MonteCarlo(trees=2).plant(space, MODEL)
+    for _ in range(80):
+        ensemble.iterate_until(time.monotonic(), Budget.start())
+    started = time.monotonic()
+    ensemble.iterate_until(started + 0.05, Budget.start())
+    assert time.monotonic() - started < 10
+
+
+def test_walks_go_on_from_the_best_until_they_are_in_vain() -> None:
+    space = space_of("pyramid")
+    once = MonteCarlo(trees=4, walk_share=1).search(space, MODEL, Budget.start(0.4))
+    again = MonteCarlo(trees=4).search(space, MODEL, Budget.start(30))
+    assert again.is_complete
+    assert again.cost_seconds <= once.cost_seconds * (1 + 1e-12)
+    assert again.cost_seconds == space.cost(again.state, MODEL)[0]
+
+
+@pytest.mark.parametrize("options", [{"walk_share": 0.0}, {"walk_share": 1.5}, {"beam_width": -1}])
+def test_trees_refuse_what_they_cannot_do(options: dict[str, Any]) -> None:
+    with pytest.raises(SearchError):
+        MonteCarlo(**options)

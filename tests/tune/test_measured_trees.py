@@ -25,8 +25,8 @@ def planner() -> Planner:
     return Planner(chain(), OPTIONS, threads=2)
 
 
-def plant(planner: Planner, seed: int = 0) -> MeasuredTrees:
-    plan = replace(OPTIONS.monte_carlo, seed=seed)
+def plant(planner: Planner, seed: int = 0, simulation: str = "random") -> MeasuredTrees:
+    plan = replace(OPTIONS.monte_carlo, seed=seed, simulation=simulation)
     return MeasuredTrees(planner, [planner.form()], plan, 1.0)
 
 
@@ -63,6 +63,22 @@ def test_roots_follow_the_fastest_however_slow_the_model_thinks_it(planner: Plan
     assert depths[0] == 0
     assert depths == sorted(depths)
     assert depths[-1] >= int(0.75 * planner.form().space.decision_count)
+
+
+def test_simulations_repeat_the_fastest(planner: Planner) -> None:
+    def changes(simulation: str) -> int:
+        """Decisions, at least, in which what comes after one batch differs from the fastest in that."""
+        trees, standings = plant(planner, simulation=simulation), Standings()
+        measure(trees.next_batch(4, 0.0, standings, MODEL), standings)
+        assert standings.best is not None
+        fastest = standings.best.proposal.nest.path
+        # All that can be proposed from here on, tried or not.
+        batch = trees.next_batch(1000, 0.0, standings, MODEL)
+        return min(
+            sum(mine != theirs for mine, theirs in zip(proposal.nest.path, fastest, strict=True)) for proposal in batch
+        )
+
+    assert changes("repeat") < changes("random")
 
 
 def test_trees_begin_again_where_all_is_decided(planner: Planner) -> None:

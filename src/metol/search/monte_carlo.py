@@ -83,7 +83,7 @@ class MonteCarlo:
     shares_equal: bool = True
     """Whether loop nests that are equal share their statistics."""
     walk_share: float = 0.5
-    """Of the time that is left, what the decisions from the first to the last take before all begins anew, with the best
+    """Of the time that is left, what it takes from the first decision to the last before all begins anew, with the best
     so far known to all trees; 1 to decide everything once."""
     iterations: int | None = None
     """Iterations of each tree at each decision; if None the budget's time, evenly over all decisions, and 64 where that

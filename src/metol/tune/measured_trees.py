@@ -41,6 +41,7 @@ class MeasuredTrees:
         self._round = -1
         self._started_share = 0.0
         self._ensemble: Ensemble | None = None
+        self._repeated: Path | None = None
 
     def next_batch(self, count: int, share: float, standings: Standings, model: _core.CostModel) -> list[Proposal]:
         """Return up to `count` proposals that were not tried; none where little is left to be seen.
@@ -71,10 +72,20 @@ class MeasuredTrees:
         self._round += 1
         self._started_share = share
         self._ensemble = self._plan.plant(self._form.space, model, seed=self._round)
+        self._repeated = None
+
+    def _repeat_fastest(self, standings: Standings) -> None:
+        """Let simulations repeat the fastest loop nest below the roots, where they repeat anything."""
+        assert self._ensemble is not None
+        path = self._fastest(standings)
+        if self._plan.simulation == "repeat" and path is not None and path != self._repeated:
+            self._repeated = path
+            self._ensemble.learn(self._form.space.replay(path), repeats=True)
 
     def _search(self, count: int, standings: Standings) -> list[Proposal]:
         """Let the trees search; propose what is best in each, then what is best below the children of their roots."""
         assert self._ensemble is not None
+        self._repeat_fastest(standings)
         if self._plan.iterations is not None:
             self._ensemble.iterate(self._plan.iterations, Budget.start())
         else:
