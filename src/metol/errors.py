@@ -11,6 +11,7 @@ __all__ = [
     "MachineFormatError",
     "MetolError",
     "MissingEstimateError",
+    "OccupancyError",
     "RecordError",
     "RefusedDirectiveError",
     "ScheduleFormatError",
@@ -70,6 +71,10 @@ class RefusedDirectiveError(MetolError):
 
 class MachineFormatError(MetolError):
     """A machine file is not valid JSON, not a machine, or of a version that this Metol cannot read."""
+
+
+class OccupancyError(MetolError):
+    """Occupancy was asked of what cannot be a kernel, such as a block of no threads."""
 
 
 class RecordError(MetolError):
