@@ -85,6 +85,7 @@ def autoschedule(
     target: str | hl.Target | None = None,
     estimates: EstimateMap | None = None,
     machine: Machine | None = None,
+    gpu: str | None = None,
     options: SearchOptions | None = None,
     threads: int | None = None,
     verify: bool = False,
@@ -95,9 +96,11 @@ def autoschedule(
 
     Args:
         pipeline: The pipeline, or the Func of its only output.
-        target: A Halide target, as text or as an hl.Target; the CPU of this machine if None.
+        target: A Halide target, as text or as an hl.Target; the CPU of this machine if None. ``cuda`` is short for
+            ``host-cuda``, and ``opencl`` for ``host-opencl``.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
-        machine: The CPU to schedule for; the calibrated description of this one if None.
+        machine: The CPU or GPU to schedule for; the calibrated description of this CPU, or this machine's GPU, if None.
+        gpu: The name of the GPU to schedule for, such as ``h200``, in place of `machine`; docs/gpu_devices.md has all.
         options: How to search; the defaults of SearchOptions if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
         verify: Run the schedule in a child process and compare with everything at root, before applying it.
@@ -112,6 +115,7 @@ def autoschedule(
         MissingEstimateError: An output, input or parameter has no estimate.
         ContradictoryEstimateError: An estimate contradicts the pipeline.
         UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it.
+        MachineFormatError: No GPU has the name given.
         ExtractionError: The pipeline does something that the search cannot describe, and Halide refuses it, too.
         SearchError: The options make no sense.
         KeepError: A Func of `keep` is not in the pipeline, or its schedule names loops of one that is scheduled anew.
@@ -124,6 +128,7 @@ def autoschedule(
         target=target,
         estimates=estimates,
         machine=machine,
+        gpu=gpu,
         threads=threads,
         keep=keep,
     )

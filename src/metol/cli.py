@@ -86,7 +86,10 @@ def schedule(
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
-    target: Annotated[str, typer.Option(help="Halide target, such as host or host-opencl.")] = "host",
+    target: Annotated[str, typer.Option(help="Halide target, such as host, cuda or opencl.")] = "host",
+    gpu: Annotated[
+        str | None, typer.Option(help="GPU to schedule for, such as h200; by default this machine's, if it has one.")
+    ] = None,
     estimates: Annotated[
         Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
     ] = None,
@@ -113,7 +116,8 @@ def schedule(
         pipeline = pipeline_source.build()
         known = None
         refused: tuple[str, ...] = ()
-        if records is not None and not keep:  # no record tells what is written by hand
+        # No record tells what is written by hand, or of another GPU.
+        if records is not None and not keep and gpu is None:
             terms = {"threads": threads or len(os.sched_getaffinity(0)), "fixed_sizes": fixed_sizes}
             known = _best_record(records, pipeline_source, terms, target, sizes)
         if known is not None:
@@ -123,6 +127,7 @@ def schedule(
                 pipeline,
                 target=target,
                 estimates=sizes,
+                gpu=gpu,
                 options=metol.SearchOptions(
                     strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
                 ),
