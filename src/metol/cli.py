@@ -77,7 +77,9 @@ def schedule(
     python: Annotated[Path | None, typer.Option(help="Write the schedule as Python source.")] = None,
     cpp: Annotated[Path | None, typer.Option(help="Write the schedule as a C++ header.")] = None,
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
-    verify: Annotated[bool, typer.Option(help="Run it and compare with a plain schedule.")] = False,
+    verify: Annotated[
+        bool, typer.Option(help="Run it and compare with a plain schedule; for CUDA, compile it (extra `cuda`).")
+    ] = False,
     strategy: Annotated[str, typer.Option(help="beam, greedy, random or mcts")] = "beam",
     beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
     seed: Seed = 0,
@@ -107,9 +109,12 @@ def schedule(
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
     from metol.pipeline import read_estimates
+    from metol.verification import require_means
 
     for path in (python, cpp, json):
         require_writable(path)
+    if verify:
+        require_means(target)
     with first_interrupt(_tell_how_to_stop) as is_cancelled:
         pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
         sizes = None if estimates is None else read_estimates(estimates)
@@ -149,7 +154,7 @@ def schedule(
         say(f"[yellow]refused[/yellow]: {escape(reason)}")
     say(escape(remark))
     if verify:
-        _verify(pipeline_source, found, threads, sizes)
+        _verify(pipeline_source, found, gpu, threads, sizes)
 
 
 def _best_record(path: Path, source: Any, terms: dict[str, Any], target: str, sizes: Any) -> Any:
@@ -177,15 +182,37 @@ def _tell_how_to_stop() -> None:
     say("finishing with the best schedule found so far; Ctrl-C again gives up")
 
 
-def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
+def _verify(source: Any, found: Any, gpu: str | None, threads: int | None, sizes: Any) -> None:
     from metol.measure import RunOptions, verify_schedule
+    from metol.verification import has_cuda
 
+    if has_cuda(found.target):
+        _verify_kernels(source, found, gpu, threads, sizes)
+        return
     options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
     row = verify_schedule(source, found, options=options, estimates=sizes)
     if not row.verified:
         say(f"[red]not verified: {escape(row.problem)}[/red]")
         raise typer.Exit(1)
     say(f"[green]verified[/green]: {escape(row.detail)}")
+
+
+def _verify_kernels(source: Any, found: Any, gpu: str | None, threads: int | None, sizes: Any) -> None:
+    """Compile the kernels, show what each takes, and run them where there is a GPU."""
+    from metol.framing import buffer_sizes, read_pipeline
+    from metol.targets import choose_machine, parse_target
+    from metol.verification import verify_for
+
+    machine = choose_machine(parse_target(found.target), gpu=gpu, threads=threads)
+    read = read_pipeline(source.build(), sizes, found.target)
+    verification = verify_for(machine, source, found, sizes=buffer_sizes(read), estimates=sizes)
+    for report in verification.kernels:
+        say(escape(report.text))
+    if verification.refusal:
+        say(f"[red]not verified: {escape(verification.refusal)}[/red]")
+        raise typer.Exit(1)
+    outcome = "verified" if verification.is_compared else "compiled"
+    say(f"[green]{outcome}[/green]: {escape(verification.summary)}")
 
 
 app.command()(bench)

@@ -102,6 +102,17 @@ class ComputeCapability:
         major, minor = max(version for version in _HALIDE_VERSIONS if version <= self.version)
         return f"cuda_capability_{major}{minor}"
 
+    @property
+    def architecture(self) -> str:
+        """What NVIDIA's assembler calls it, such as ``sm_86``.
+
+        Raises:
+            MachineFormatError: It is no version of CUDA's.
+        """
+        if self.version is None:
+            raise MachineFormatError("An OpenCL device has no CUDA architecture; use the target `host-opencl` for it.")
+        return "sm_{}{}".format(*self.version)
+
     def __str__(self) -> str:
         return "OpenCL" if self.version is None else "{}.{}".format(*self.version)
 
