@@ -72,6 +72,6 @@ $(HAS_PACKAGE): $(HAS_BUILD_TOOLS) $(PACKAGE_FILES)
 	$(BIN)/pip install --quiet --no-build-isolation .
 	touch $@
 
-$(HAS_DEV_TOOLS): $(HAS_BUILD_TOOLS)
+$(HAS_DEV_TOOLS): $(HAS_BUILD_TOOLS) pyproject.toml
 	$(BIN)/pip install --quiet --group dev
 	touch $@

@@ -1,7 +1,8 @@
-"""Write the tables of features and cost terms of each target from those that the core was compiled with.
+"""Write the tables of features and cost terms of each target, from those that the core was compiled with, and of GPUs.
 
-In: nothing. Out: two files a target, beside this one. The rows are those of `features.def` and `terms.def` under
-`src/metol/targets`, so that names, units and meanings are typed once.
+In: nothing. Out: two files a target, and one of GPUs, beside this one. The rows are those of `features.def` and
+`terms.def` under `src/metol/targets`, so that names, units and meanings are typed once, and of
+`targets/gpu/devices.py`.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import halide as hl
 
 from metol import _core
 from metol.pipeline import extract
+from metol.targets.gpu import DEVICES
 
 # Columns and terms that are those of the paper; they come first.
 _PAPER_FEATURES = 39
@@ -70,6 +72,20 @@ A name in an expression is a [feature](gpu_features.md) or one of these:
 
 {table}"""
 
+_GPU_DEVICES = """\
+# GPUs by name
+
+<!-- Written by docs/generate_tables.py (`make docs`) from src/metol/targets/gpu/devices.py. -->
+
+What `metol.autoschedule(pipeline, target="cuda", gpu=NAME)` and `metol schedule --target cuda --gpu NAME` schedule for;
+case, hyphens, underscores and spaces in a name do not count. Without a name, the driver of this machine is asked what
+its GPU is. Warps, blocks and shared memory are what one multiprocessor holds; how they follow from the compute
+capability is in `src/metol/targets/gpu/compute_capability.py`. A block of Halide's has 48 KiB of shared memory at most.
+A Halide feature belongs to the target, as in `cuda-cuda_capability_75`, and is not added by naming a GPU: with it, the
+code is made for that capability and those above.
+
+{table}"""
+
 
 def tables() -> dict[str, str]:
     """Return the text of each file by its name."""
@@ -79,6 +95,7 @@ def tables() -> dict[str, str]:
         "cost_terms.md": _TERMS.format(last=_PAPER_TERMS - 1, quantities=_quantities(cpu), table=_terms(cpu)),
         "gpu_features.md": _GPU_FEATURES.format(table=_features(gpu)),
         "gpu_cost_terms.md": _GPU_TERMS.format(quantities=_quantities(gpu), table=_terms(gpu)),
+        "gpu_devices.md": _GPU_DEVICES.format(table=_devices()),
     }
 
 
@@ -104,6 +121,31 @@ def _quantities(space: _core.Space) -> str:
     return "\n".join(
         f"- `{name}` = `{expression}`: {meaning}" for name, (expression, meaning) in space.quantity_table().items()
     )
+
+
+def _devices() -> str:
+    lines = [
+        "| | name | GPU | capability | Halide feature | multiprocessors | GHz | GB/s | L2, KiB | warps | blocks "
+        "| shared, KiB |",
+        "|--:|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for number, (name, device) in enumerate(DEVICES.items()):
+        limits = device.capability
+        cells = (
+            f"`{name}`",
+            device.title,
+            str(limits),
+            f"`{limits.halide_feature}`",
+            "cores" if device.multiprocessors is None else str(device.multiprocessors),
+            f"{device.clock_hz / 1e9:.4g}",
+            f"{device.memory_bytes_per_second / 1e9:.4g}",
+            str(device.l2_bytes // 1024),
+            str(limits.max_warps_per_multiprocessor),
+            str(limits.max_blocks_per_multiprocessor),
+            str(limits.shared_bytes_per_multiprocessor // 1024),
+        )
+        lines.append(f"| {number} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _table(columns: tuple[str, str], rows: Mapping[str, tuple[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""What all tests share: the option to rewrite golden files, and a fixture that compares with them."""
+"""What all tests share: fixtures for what may be missing, and golden files with the option to rewrite them."""
 
 import ctypes
 import os
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from metol.errors import MissingToolError
+from metol.measure import find_ptxas
 
 # No test asserts a time, so Hypothesis is not to fail one that a busy machine slows down.
 settings.register_profile("no_deadline", deadline=None)
@@ -35,6 +38,17 @@ def opencl_device() -> None:
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def ptxas() -> Path:
+    """Skip where NVIDIA's assembler is not there; in CI it must be."""
+    try:
+        return find_ptxas()
+    except MissingToolError as missing:
+        if os.environ.get("CI"):
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from small_pipelines import PIPELINES, ExactRuns, X, Y, blur, chain, finish, image
 
 import metol
+from metol import verification
 from metol.errors import (
     ExtractionError,
     KeepError,
@@ -268,10 +269,8 @@ def test_pipeline_is_left_alone_where_everything_is_refused(
 
 def test_wrong_result_gives_way_to_the_next_best(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [Measurement("blur", "schedule", Status.WRONG_RESULT, detail="planted")]
-    real = sys.modules["metol.autoschedule"].verify_schedule  # type: ignore[attr-defined]
-    monkeypatch.setattr(
-        sys.modules["metol.autoschedule"], "verify_schedule", lambda *a, **k: rows.pop() if rows else real(*a, **k)
-    )
+    real = verification.verify_schedule
+    monkeypatch.setattr(verification, "verify_schedule", lambda *a, **k: rows.pop() if rows else real(*a, **k))
     result = metol.autoschedule(blur(), options=QUICK, threads=1, verify=True)
     assert result.origin != "search"
     assert "wrong result: planted" in result.fallbacks[0]

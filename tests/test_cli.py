@@ -36,6 +36,29 @@ def test_schedule_for_a_gpu_is_printed(tmp_path: Path) -> None:
     assert ".gpu_blocks(" in done.stdout
 
 
+def test_gpu_to_schedule_for_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pipelines.py").write_text(PIPELINES)
+    words = ("schedule", "pipelines.py:ramp", "--target", "cuda", "--gpu", "H-200", "--strategy", "greedy")
+    done = metol(*words, "-o", "ramp.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "cuda" in json.loads((tmp_path / "ramp.json").read_text())["target"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--gpu", "h200"), "has none beside the GPU `h200`"),
+        (("--target", "cuda", "--gpu", "voodoo"), "`voodoo` is not there; use one of gtx750ti,"),
+    ],
+)
+def test_mistake_about_a_gpu_is_told_in_one_line(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    (tmp_path / "pipelines.py").write_text(PIPELINES)
+    done = metol("schedule", "pipelines.py:ramp", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -22,7 +22,9 @@ def generated_tables() -> dict[str, str]:
     return tables
 
 
-@pytest.mark.parametrize("name", ["features.md", "cost_terms.md", "gpu_features.md", "gpu_cost_terms.md"])
+@pytest.mark.parametrize(
+    "name", ["features.md", "cost_terms.md", "gpu_features.md", "gpu_cost_terms.md", "gpu_devices.md"]
+)
 def test_generated_table_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == generated_tables()[name], "run `make docs`"
 

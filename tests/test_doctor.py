@@ -37,7 +37,7 @@ def test_command_prints_json_and_is_content_where_tests_run() -> None:
         assert checks[name]["outcome"] == "ok", checks[name]
     for name in ("mullapudi2016", "adams2019", "li2018", "anderson2021"):
         assert checks[f"autoscheduler {name}"]["outcome"] == "ok"
-    assert {"memory", "cache folder", "calibration", "OpenCL", "CUDA"} <= set(checks)
+    assert {"memory", "cache folder", "calibration", "OpenCL", "CUDA", "ptxas"} <= set(checks)
 
 
 def test_command_exits_with_1_where_a_check_fails() -> None:

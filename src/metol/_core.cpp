@@ -256,6 +256,13 @@ void bind_dag(py::module_& m) {
 }
 
 void bind_lowered(py::module_& m) {
+    py::class_<metol::KernelLaunch>(m, "KernelLaunch", "How lowered code launches a kernel; None is not known.")
+        .def_readonly("kernel", &metol::KernelLaunch::kernel)
+        .def_readonly("func", &metol::KernelLaunch::func)
+        .def_readonly("stage", &metol::KernelLaunch::stage)
+        .def_readonly("blocks", &metol::KernelLaunch::blocks)
+        .def_readonly("threads", &metol::KernelLaunch::threads)
+        .def_readonly("shared_bytes", &metol::KernelLaunch::shared_bytes);
     py::class_<metol::LoweredPipeline>(m, "LoweredPipeline")
         .def(py::init([](const py::object& pipeline, const std::string& target, bool has_partitions) {
                  return metol::LoweredPipeline(pipeline.ptr(), target, has_partitions);
@@ -269,6 +276,15 @@ void bind_lowered(py::module_& m) {
             py::arg("regions"), py::arg("scalars"),
             "An access outside of what it is to, with dense buffers of these (min, extent) a dimension; empty for "
             "none.")
+        .def("device_code", &metol::LoweredPipeline::device_code,
+             "The kernels as the compiler of the device gets them, which is PTX for CUDA; empty for none.")
+        .def(
+            "launches",
+            [](const metol::LoweredPipeline& lowered,
+               const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
+               const std::map<std::string, double>& scalars) { return lowered.launches(to_regions(regions), scalars); },
+            py::arg("regions"), py::arg("scalars"),
+            "The kernels that are launched, if buffers were of these (min, extent) a dimension.")
         .def(
             "required",
             [](const metol::LoweredPipeline& lowered,

@@ -219,11 +219,33 @@ def strip_schedules(pipeline: object, kept: Sequence[int] = ...) -> None: ...
 def placements(pipeline: object) -> list[tuple[str, list[str]]]:
     """Where the schedule of each Func puts it: inline, root or at; and the Funcs whose loops it names."""
 
+class KernelLaunch:
+    """How lowered code launches a kernel; None is what only a run can tell."""
+
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def func(self) -> str: ...
+    @property
+    def stage(self) -> int: ...
+    @property
+    def blocks(self) -> list[int | None]: ...
+    @property
+    def threads(self) -> list[int | None]: ...
+    @property
+    def shared_bytes(self) -> int | None: ...
+
 class LoweredPipeline:
     def __init__(self, pipeline: object, target: str, has_partitions: bool = False) -> None: ...
     def beyond(self, regions: Mapping[str, Sequence[tuple[int, int]]], scalars: Mapping[str, float]) -> str:
         """An access outside of what it is to, with dense buffers of these (min, extent) a dimension; empty for none."""
 
+    def device_code(self) -> str:
+        """The kernels as the compiler of the device gets them, which is PTX for CUDA; empty for none."""
+
+    def launches(
+        self, regions: Mapping[str, Sequence[tuple[int, int]]], scalars: Mapping[str, float]
+    ) -> list[KernelLaunch]: ...
     def required(
         self, regions: Mapping[str, Sequence[tuple[int, int]]], scalars: Mapping[str, float]
     ) -> dict[str, list[Interval | None]]: ...

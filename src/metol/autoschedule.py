@@ -14,13 +14,15 @@ import halide as hl
 
 from metol.candidates import ORIGINS, Choice, first_accepted
 from metol.errors import ExtractionError, MetolError
+from metol.framing import buffer_sizes
 from metol.interrupts import uninterrupted
+from metol.kernel_report import KernelReport
 from metol.lower import LoweringOptions, Schedule
-from metol.measure import RunOptions, verify_schedule
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, strip_schedules
 from metol.planner import Planner
 from metol.targets import Machine
+from metol.verification import Verification, require_means, verify_for
 
 __all__ = ["Result", "autoschedule"]
 
@@ -45,7 +47,10 @@ class Result:
     pruned: tuple[tuple[str, int], ...]
     """Candidates that were illegal or hopeless, by reason."""
     verification: str = ""
-    """What was compared with the reference schedule, and how closely; empty where nothing was verified."""
+    """What was compared with the reference schedule, and how closely, and which kernels were compiled; empty where
+    nothing was verified."""
+    kernels: tuple[KernelReport, ...] = ()
+    """What each kernel takes of the GPU, where a schedule for CUDA was verified."""
     origin: str = "search"
     """Where the schedule is from: ``search``, ``alternative`` (found by the search, not its best), ``safe``, ``root``
     or ``none`` (no directives: everything is inline)."""
@@ -85,6 +90,7 @@ def autoschedule(
     target: str | hl.Target | None = None,
     estimates: EstimateMap | None = None,
     machine: Machine | None = None,
+    gpu: str | None = None,
     options: SearchOptions | None = None,
     threads: int | None = None,
     verify: bool = False,
@@ -95,12 +101,15 @@ def autoschedule(
 
     Args:
         pipeline: The pipeline, or the Func of its only output.
-        target: A Halide target, as text or as an hl.Target; the CPU of this machine if None.
+        target: A Halide target, as text or as an hl.Target; the CPU of this machine if None. ``cuda`` is short for
+            ``host-cuda``, and ``opencl`` for ``host-opencl``.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
-        machine: The CPU to schedule for; the calibrated description of this one if None.
+        machine: The CPU or GPU to schedule for; the calibrated description of this CPU, or this machine's GPU, if None.
+        gpu: The name of the GPU to schedule for, such as ``h200``, in place of `machine`; docs/gpu_devices.md has all.
         options: How to search; the defaults of SearchOptions if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
-        verify: Run the schedule in a child process and compare with everything at root, before applying it.
+        verify: Run the schedule in a child process and compare with everything at root, before applying it. Of one for
+            CUDA, the kernels are compiled for the GPU to schedule for (extra `cuda`), and it is run where there is one.
         keep: Funcs, or their names, that keep the schedule they have; all others are scheduled around them.
         is_cancelled: Asked now and then; True ends the search with the best found so far.
 
@@ -112,8 +121,10 @@ def autoschedule(
         MissingEstimateError: An output, input or parameter has no estimate.
         ContradictoryEstimateError: An estimate contradicts the pipeline.
         UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it.
+        MachineFormatError: No GPU has the name given.
         ExtractionError: The pipeline does something that the search cannot describe, and Halide refuses it, too.
         SearchError: The options make no sense.
+        MissingToolError: `verify` is asked for CUDA, and there is neither a GPU here nor NVIDIA's assembler.
         KeepError: A Func of `keep` is not in the pipeline, or its schedule names loops of one that is scheduled anew.
         MetolError: Halide refuses all there is to try, everything inline at last; the pipeline is as it was.
     """
@@ -124,16 +135,19 @@ def autoschedule(
         target=target,
         estimates=estimates,
         machine=machine,
+        gpu=gpu,
         threads=threads,
         keep=keep,
     )
+    if verify:
+        require_means(planner.target)
     with planner.acceptance() as acceptance:
         found = planner.search(is_cancelled)
         choice, refusals = first_accepted(
             found.candidates,
             planner.frame,
             acceptance.refusal,
-            lambda schedule: _verify(planner, schedule) if verify else ("", ""),
+            lambda schedule: _verify(planner, schedule) if verify else Verification(),
         )
     if choice is None:
         raise planner.read if isinstance(planner.read, ExtractionError) else _refused(refusals[-1])
@@ -149,7 +163,8 @@ def autoschedule(
         candidates=found.count,
         is_complete=found.is_complete,
         pruned=found.pruned,
-        verification=choice.verification,
+        verification=choice.verification.text,
+        kernels=choice.verification.kernels,
         origin=choice.candidate.origin,
         fallbacks=found.refusals + refusals,
         lower=_lower_again(choice),
@@ -168,8 +183,6 @@ def _refused(last: str) -> MetolError:
     )
 
 
-def _verify(planner: Planner, schedule: Schedule) -> tuple[str, str]:
-    """Run a schedule beside the reference: why it is wrong, or "", and what was compared."""
-    options = RunOptions(threads=planner.machine.host_threads, target=schedule.target, timing=None)
-    row = verify_schedule(planner.pipeline, schedule, options=options, estimates=planner.estimates)
-    return ("", row.detail) if row.is_ok else (f"{row.status.value.replace('_', ' ')}: {row.detail}", "")
+def _verify(planner: Planner, schedule: Schedule) -> Verification:
+    sizes = buffer_sizes(planner.read)
+    return verify_for(planner.machine, planner.pipeline, schedule, sizes=sizes, estimates=planner.estimates)

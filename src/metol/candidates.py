@@ -28,6 +28,7 @@ from metol.pipeline import PipelineDag, Rfactor, Staging
 from metol.search import Form, SearchResult
 from metol.targets import Machine
 from metol.targets.cpu import CpuMachine
+from metol.verification import Verification
 
 __all__ = [
     "ORIGINS",
@@ -150,8 +151,8 @@ class Choice:
     """What it was."""
     schedule: Schedule
     """What became of it."""
-    verification: str
-    """What was compared with the reference schedule."""
+    verification: Verification
+    """What was found out about it."""
 
 
 def searched_candidates(
@@ -201,7 +202,7 @@ def first_accepted(
     candidates: Iterable[Candidate],
     frame: Schedule,
     refuse: Callable[[Schedule], str],
-    verify: Callable[[Schedule], tuple[str, str]],
+    verify: Callable[[Schedule], Verification],
 ) -> tuple[Choice | None, tuple[str, ...]]:
     """Return the first candidate that is accepted, if any, and why each before it was not.
 
@@ -209,11 +210,11 @@ def first_accepted(
         candidates: Best first.
         frame: The schedule without its directives.
         refuse: Tells why a schedule must not be returned, or "".
-        verify: Tells why a schedule is wrong, or "", and what was compared.
+        verify: Tells whether a schedule is right.
     """
     refusals: list[str] = []
     for candidate in candidates:
-        verification = ""
+        verification = Verification()
         try:
             schedule = replace(frame, directives=candidate.directives())
         except ScheduleFormatError as error:
@@ -221,7 +222,8 @@ def first_accepted(
             continue
         refusal = refuse(schedule)
         if not refusal:
-            refusal, verification = verify(schedule)
+            verification = verify(schedule)
+            refusal = verification.refusal
         if not refusal:
             return Choice(candidate, schedule, verification), tuple(refusals)
         refusals.append(f"{ORIGINS[candidate.origin]}: {refusal}")

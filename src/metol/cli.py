@@ -77,7 +77,9 @@ def schedule(
     python: Annotated[Path | None, typer.Option(help="Write the schedule as Python source.")] = None,
     cpp: Annotated[Path | None, typer.Option(help="Write the schedule as a C++ header.")] = None,
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
-    verify: Annotated[bool, typer.Option(help="Run it and compare with a plain schedule.")] = False,
+    verify: Annotated[
+        bool, typer.Option(help="Run it and compare with a plain schedule; for CUDA, compile it (extra `cuda`).")
+    ] = False,
     strategy: Annotated[str, typer.Option(help="beam, greedy, random or mcts")] = "beam",
     beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
     seed: Seed = 0,
@@ -86,7 +88,10 @@ def schedule(
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
-    target: Annotated[str, typer.Option(help="Halide target, such as host or host-opencl.")] = "host",
+    target: Annotated[str, typer.Option(help="Halide target, such as host, cuda or opencl.")] = "host",
+    gpu: Annotated[
+        str | None, typer.Option(help="GPU to schedule for, such as h200; by default this machine's, if it has one.")
+    ] = None,
     estimates: Annotated[
         Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
     ] = None,
@@ -104,16 +109,20 @@ def schedule(
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
     from metol.pipeline import read_estimates
+    from metol.verification import require_means
 
     for path in (python, cpp, json):
         require_writable(path)
+    if verify:
+        require_means(target)
     with first_interrupt(_tell_how_to_stop) as is_cancelled:
         pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
         sizes = None if estimates is None else read_estimates(estimates)
         pipeline = pipeline_source.build()
         known = None
         refused: tuple[str, ...] = ()
-        if records is not None and not keep:  # no record tells what is written by hand
+        # No record tells what is written by hand, or of another GPU.
+        if records is not None and not keep and gpu is None:
             terms = {"threads": threads or len(os.sched_getaffinity(0)), "fixed_sizes": fixed_sizes}
             known = _best_record(records, pipeline_source, terms, target, sizes)
         if known is not None:
@@ -123,6 +132,7 @@ def schedule(
                 pipeline,
                 target=target,
                 estimates=sizes,
+                gpu=gpu,
                 options=metol.SearchOptions(
                     strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
                 ),
@@ -144,7 +154,7 @@ def schedule(
         say(f"[yellow]refused[/yellow]: {escape(reason)}")
     say(escape(remark))
     if verify:
-        _verify(pipeline_source, found, threads, sizes)
+        _verify(pipeline_source, found, gpu, threads, sizes)
 
 
 def _best_record(path: Path, source: Any, terms: dict[str, Any], target: str, sizes: Any) -> Any:
@@ -172,15 +182,37 @@ def _tell_how_to_stop() -> None:
     say("finishing with the best schedule found so far; Ctrl-C again gives up")
 
 
-def _verify(source: Any, found: Any, threads: int | None, sizes: Any) -> None:
+def _verify(source: Any, found: Any, gpu: str | None, threads: int | None, sizes: Any) -> None:
     from metol.measure import RunOptions, verify_schedule
+    from metol.verification import has_cuda
 
+    if has_cuda(found.target):
+        _verify_kernels(source, found, gpu, threads, sizes)
+        return
     options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
     row = verify_schedule(source, found, options=options, estimates=sizes)
     if not row.verified:
         say(f"[red]not verified: {escape(row.problem)}[/red]")
         raise typer.Exit(1)
     say(f"[green]verified[/green]: {escape(row.detail)}")
+
+
+def _verify_kernels(source: Any, found: Any, gpu: str | None, threads: int | None, sizes: Any) -> None:
+    """Compile the kernels, show what each takes, and run them where there is a GPU."""
+    from metol.framing import buffer_sizes, read_pipeline
+    from metol.targets import choose_machine, parse_target
+    from metol.verification import verify_for
+
+    machine = choose_machine(parse_target(found.target), gpu=gpu, threads=threads)
+    read = read_pipeline(source.build(), sizes, found.target)
+    verification = verify_for(machine, source, found, sizes=buffer_sizes(read), estimates=sizes)
+    for report in verification.kernels:
+        say(escape(report.text))
+    if verification.refusal:
+        say(f"[red]not verified: {escape(verification.refusal)}[/red]")
+        raise typer.Exit(1)
+    outcome = "verified" if verification.is_compared else "compiled"
+    say(f"[green]{outcome}[/green]: {escape(verification.summary)}")
 
 
 app.command()(bench)

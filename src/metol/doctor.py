@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from metol.errors import MissingToolError
 from metol.findings import Check, Outcome
 
 __all__ = ["examine"]
@@ -151,6 +152,16 @@ def _check_device(name: str) -> Check:
     return Check(name, Outcome.OK, done.text)
 
 
+def _check_ptxas(name: str) -> Check:
+    from metol.measure import find_ptxas
+
+    try:
+        return Check(name, Outcome.OK, str(find_ptxas()))
+    except MissingToolError:
+        advice = "`pip install metol[cuda]`, to verify schedules for CUDA without a GPU."
+        return Check(name, Outcome.WARN, "neither installed nor on the path", advice)
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     is_ok: bool
@@ -234,6 +245,7 @@ _CHECKS: tuple[tuple[str, Callable[[str], Check]], ...] = (
     ("autoscheduler anderson2021", _check_plugin),
     ("OpenCL", _check_device),
     ("CUDA", _check_device),
+    ("ptxas", _check_ptxas),
 )
 
 # Without these, the other checks would all fail for the same reason.

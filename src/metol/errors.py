@@ -8,9 +8,12 @@ __all__ = [
     "ExtractionError",
     "GivenInputError",
     "KeepError",
+    "KernelError",
     "MachineFormatError",
     "MetolError",
     "MissingEstimateError",
+    "MissingToolError",
+    "OccupancyError",
     "RecordError",
     "RefusedDirectiveError",
     "ScheduleFormatError",
@@ -70,6 +73,18 @@ class RefusedDirectiveError(MetolError):
 
 class MachineFormatError(MetolError):
     """A machine file is not valid JSON, not a machine, or of a version that this Metol cannot read."""
+
+
+class KernelError(MetolError):
+    """The kernels of a schedule cannot be compiled, not in time, or ptxas refuses one; the message has its text."""
+
+
+class MissingToolError(MetolError):
+    """A program that was asked for is not installed; the message says what brings it."""
+
+
+class OccupancyError(MetolError):
+    """Occupancy was asked of what cannot be a kernel, such as a block of no threads."""
 
 
 class RecordError(MetolError):

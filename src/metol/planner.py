@@ -70,6 +70,7 @@ class Planner:
         target: str | hl.Target | None = None,
         estimates: EstimateMap | None = None,
         machine: Machine | None = None,
+        gpu: str | None = None,
         threads: int | None = None,
         keep: Sequence[hl.Func | str] = (),
     ) -> None:
@@ -81,7 +82,7 @@ class Planner:
         self.estimates = estimates
         self.target = str(parsed.to_string())
         self.kept = find_kept(self.pipeline, keep)
-        self.machine = choose_machine(parsed, machine, threads=threads)
+        self.machine = choose_machine(parsed, machine, gpu=gpu, threads=threads)
         self.read = read_pipeline(self.pipeline, estimates, self.target)
         self.frame = frame_of(self.pipeline, self.read, self.target, self.kept)
         self._forms: dict[tuple[Any, ...], Form | ExtractionError] = {}

@@ -147,3 +147,34 @@ def test_loops_are_split_as_before_once_lowering_has_failed(tmp_path: Path) -> N
         LoweredPipeline(hl.Pipeline(output), TARGET)
     output.partition(X, hl.Partition.Auto)
     assert loops_in(hl.Pipeline(output), tmp_path / "after.stmt") == before
+
+
+def test_launches_are_those_of_each_stage() -> None:
+    output, k = hl.Func("output"), hl.RDom([(0, 4)], "k")
+    output[X, Y] = X
+    output[X, Y] += k.x * Y
+    for stage in (output, output.update()):
+        stage.gpu_tile(X, Y, XI, hl.Var("yi"), 16, 4, hl.TailStrategy.GuardWithIf)
+    lowered = LoweredPipeline(hl.Pipeline(output), "host-cuda", has_partitions=True)
+    launches = lowered.launches({output.name(): [(0, 40), (0, 10)]}, {})
+    assert [(launch.func, launch.stage) for launch in launches] == [(output.name(), 0), (output.name(), 1)]
+    for launch in launches:
+        assert (launch.blocks, launch.threads, launch.shared_bytes) == ([3, 3, 1], [16, 4, 1], 0)
+        assert f".entry {launch.kernel}(" in lowered.device_code()
+    unknown, *_ = lowered.launches({}, {})
+    assert (unknown.blocks, unknown.threads) == ([None, None, 1], [16, 4, 1])
+
+
+def test_launches_of_a_second_lowering_are_told_apart_all_the_same() -> None:
+    output = hl.Func("output$7")
+    output[X, Y] = X
+    output.gpu_tile(X, Y, XI, hl.Var("yi"), 16, 4)
+    launches = [LoweredPipeline(hl.Pipeline(output), "host-cuda").launches({}, {})[0] for _ in range(2)]
+    assert launches[0].kernel != launches[1].kernel
+    assert {(launch.func, launch.stage) for launch in launches} == {(output.name(), 0)}
+
+
+def test_code_for_a_cpu_launches_nothing() -> None:
+    lowered = LoweredPipeline(shifted_output()[0], TARGET)
+    assert lowered.launches({}, {}) == []
+    assert lowered.device_code() == ""

@@ -6,16 +6,22 @@ import halide as hl
 import pytest
 from small_pipelines import matmul
 
-from metol.errors import MachineFormatError
+from metol.errors import MachineFormatError, UnsupportedTargetError
 from metol.pipeline import extract
 from metol.targets import choose_machine, machine_parameters, parse_target
 from metol.targets.cpu import CpuMachine
-from metol.targets.gpu import GpuMachine, gpu_parameters
+from metol.targets.gpu import DEVICES, GpuMachine, gpu_parameters
 
 
 @pytest.mark.parametrize(
     ("target", "kind"),
-    [(None, CpuMachine), ("host", CpuMachine), ("host-cuda", GpuMachine), ("x86-64-linux-opencl", GpuMachine)],
+    [
+        (None, CpuMachine),
+        ("host", CpuMachine),
+        ("host-cuda", GpuMachine),
+        ("x86-64-linux-opencl", GpuMachine),
+        ("opencl", GpuMachine),
+    ],
 )
 def test_the_target_chooses_the_machine(target: str | None, kind: type) -> None:
     machine = choose_machine(parse_target(target), threads=3)
@@ -28,9 +34,33 @@ def test_a_given_machine_is_kept() -> None:
     assert choose_machine(parse_target(hl.Target("host-cuda")), machine) is machine
 
 
-def test_an_unknown_preset_names_those_there_are() -> None:
-    with pytest.raises(MachineFormatError, match="rtx-2080-ti, a100 and opencl-cpu"):
-        GpuMachine.preset("voodoo")
+@pytest.mark.parametrize(("short", "long"), [("cuda", "host-cuda"), ("opencl-cl_half", "host-opencl-cl_half")])
+def test_a_gpu_alone_stands_for_the_gpu_of_this_machine(short: str, long: str) -> None:
+    assert parse_target(short).to_string() == hl.Target(long).to_string()
+
+
+def test_a_gpu_is_chosen_by_name() -> None:
+    machine = choose_machine(parse_target("cuda"), gpu="H200", threads=2)
+    assert machine == GpuMachine.preset("h200", threads=2)
+
+
+@pytest.mark.parametrize(
+    ("target", "machine", "gpu", "message"),
+    [
+        ("host", None, "h200", r"has none beside the GPU `h200`; use the target `cuda` or `opencl`"),
+        ("cuda", "a100", "h200", "`NVIDIA A100 40 GB` and the GPU `h200` are two; pass one of them"),
+        ("cuda", None, "opencl-cpu", "needs a GPU with CUDA, and `OpenCL on a CPU` has none. Use the target `host-op"),
+    ],
+)
+def test_a_gpu_that_has_no_place_is_refused(target: str, machine: str | None, gpu: str, message: str) -> None:
+    other = None if machine is None else GpuMachine.preset(machine)
+    with pytest.raises(UnsupportedTargetError, match=message):
+        choose_machine(parse_target(target), other, gpu=gpu)
+
+
+def test_an_unknown_gpu_names_those_there_are() -> None:
+    with pytest.raises(MachineFormatError, match=f"`voodoo` is not there; use one of {', '.join(DEVICES)}, or desc"):
+        choose_machine(parse_target("cuda"), gpu="voodoo")
 
 
 @pytest.mark.parametrize("field", ["multiprocessors", "clock_hz", "launch_seconds"])
@@ -49,7 +79,10 @@ def test_parameters_are_of_the_kind_of_the_machine() -> None:
 def test_arithmetic_is_per_stage_and_faster_with_more_lanes() -> None:
     dag = extract(matmul())
     machine = GpuMachine.preset("a100")
-    few, many = (gpu_parameters(replace(machine, lanes=lanes), dag).point_seconds for lanes in (64, 128))
+    few, many = (
+        gpu_parameters(replace(machine, capability=replace(machine.capability, lanes=lanes)), dag).point_seconds
+        for lanes in (64, 128)
+    )
     assert len(few) == len(dag.stages)
     assert [a / b for a, b in zip(few, many, strict=True)] == [2.0] * len(few)
     # The update multiplies and adds; the pure definition is a constant.

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from metol.measure.gate import BufferSizes
     from metol.measure.given_inputs import GivenInputs
     from metol.measure.given_values import InputValue
+    from metol.measure.kernel_inspection import inspect_kernels
+    from metol.measure.kernels import Kernel
     from metol.measure.measurement import Measurement, Status
     from metol.measure.peer_trial import PeerAnswer, ask_peer
+    from metol.measure.ptxas import find_ptxas
     from metol.measure.race import RacePlan
     from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
     from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
@@ -35,6 +38,7 @@ __all__ = [
     "Fallen",
     "GivenInputs",
     "InputValue",
+    "Kernel",
     "LocalRunner",
     "LocalWorkbench",
     "Measurement",
@@ -58,6 +62,8 @@ __all__ = [
     "Workbench",
     "WorkbenchTimes",
     "ask_peer",
+    "find_ptxas",
+    "inspect_kernels",
     "measure_search",
     "measure_together",
     "save_pipeline",
@@ -78,6 +84,7 @@ _HOMES = {
     "CheckOutcome": "metol.measure.size_checks",
     "GivenInputs": "metol.measure.given_inputs",
     "InputValue": "metol.measure.given_values",
+    "Kernel": "metol.measure.kernels",
     "LocalRunner": "metol.measure.runner",
     "Measurement": "metol.measure.measurement",
     "OutputSizes": "metol.measure.size_checks",
@@ -97,6 +104,8 @@ _HOMES = {
     "TogetherPlan": "metol.measure.together",
     "Trial": "metol.measure.trial",
     "ask_peer": "metol.measure.peer_trial",
+    "find_ptxas": "metol.measure.ptxas",
+    "inspect_kernels": "metol.measure.kernel_inspection",
     "measure_search": "metol.measure.search_trial",
     "measure_together": "metol.measure.together",
     "save_pipeline": "metol.measure.serialized",

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -101,6 +102,8 @@ class Session:
             case m.Judge():
                 assert self._gate is not None, "asked to judge before the gate was opened"
                 return m.Judgement(self._gate.refusal(Schedule.from_json(request.schedule)))
+            case m.InspectKernels():
+                return _inspect_kernels(request)
 
     def _build(self, request: m.Build) -> m.Done:
         import halide as hl
@@ -283,6 +286,23 @@ class Session:
         if self._timed is None or self._timed[0] != folder:
             self._timed = (folder, self._code().bind(Case.load(Path(folder))))
         return self._timed[1]
+
+
+def _inspect_kernels(request: m.InspectKernels) -> m.KernelsInspected:
+    from metol.measure.kernels import kernels_of
+
+    pipeline = PipelineSource.parse(request.source).build()
+    schedule = Schedule.from_json(request.schedule)
+    strip_schedules(pipeline, [keep.func for keep in schedule.kept])
+    kernels = kernels_of(
+        pipeline,
+        schedule,
+        target=request.target,
+        sizes=BufferSizes.from_json(request.sizes),
+        architectures=request.architectures,
+        ptxas=Path(request.ptxas),
+    )
+    return m.KernelsInspected([asdict(kernel) for kernel in kernels])
 
 
 def main(arguments: list[str]) -> None:

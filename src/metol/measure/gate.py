@@ -8,7 +8,7 @@ the first and last iterations of the loops are gone through: a guard that Halide
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -37,6 +37,26 @@ class BufferSizes:
     """By name, without `$n`."""
     scalars: Mapping[str, float]
     """Parameters by name."""
+
+    def regions(self, outputs: Sequence[str], names: Iterable[str]) -> dict[str, Region]:
+        """Return the estimated sizes by the names that buffers have in lowered code, as far as they are known.
+
+        Args:
+            outputs: Names of the Funcs that are the outputs.
+            names: Those of all buffers.
+        """
+        if not self.outputs:
+            return {}
+        names = list(names)
+        places = _output_places(outputs, names)
+        known = {name: self.input_region(name) for name in names if name not in places}
+        inputs = {name: region for name, region in known.items() if region is not None}
+        return {name: self.outputs[place] for name, place in places.items()} | inputs
+
+    def input_region(self, name: str) -> Region | None:
+        """Return the estimated size of an input; Halide calls the Func that stands for image `a` `a_im`."""
+        base = name.split("$")[0]
+        return self.inputs.get(base, self.inputs.get(f"{base}_im"))
 
     def to_json(self) -> str:
         """Return the sizes as one line."""
@@ -157,7 +177,7 @@ class Gate:
         size (a reduction over all of it) has its estimated size whatever the outputs', and one whose needs only a run
         can tell is left out.
         """
-        estimated = {name: self._input_region(name) for name in names if name not in outputs}
+        estimated = {name: self._sizes.input_region(name) for name in names if name not in outputs}
         known = {name: region for name, region in estimated.items() if region is not None}
         exact = self._needs(reference, outputs | known)
         again = self._needs(reference, exact)
@@ -171,11 +191,6 @@ class Gate:
             for name, sides in reference.required(dict(given), self._sizes.scalars).items()
             if all(side is not None for side in sides)
         }
-
-    def _input_region(self, name: str) -> Region | None:
-        """The estimated size of an input; Halide calls the Func that stands for image `a` `a_im`."""
-        base = name.split("$")[0]
-        return self._sizes.inputs.get(base, self._sizes.inputs.get(f"{base}_im"))
 
 
 def split_factors(schedule: Schedule, func: int | None = None) -> dict[int, list[int]]:
@@ -207,7 +222,7 @@ def split_factors(schedule: Schedule, func: int | None = None) -> dict[int, list
     return factors
 
 
-def _output_places(funcs: list[str], names: list[str]) -> dict[str, int]:
+def _output_places(funcs: Sequence[str], names: Sequence[str]) -> dict[str, int]:
     """Which output each buffer belongs to. Of a Tuple there is one buffer a value: `f.0`, `f.1`."""
     return {name: place for name in names for place, func in enumerate(funcs) if name.split(".")[0] == func}
 

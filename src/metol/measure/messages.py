@@ -2,8 +2,8 @@
 
 The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` or any number of `MakeCase` (the
 reference alone), or any number of `Verify`, `GrowInputs` and `Time`; or `OpenGate` and any number of `Judge`; or
-`Build` and `AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`. Arrays never travel here; they lie in the
-folders of cases.
+`Build` and `AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays never travel
+here; they lie in the folders of cases.
 """
 
 import json
@@ -22,8 +22,10 @@ __all__ = [
     "GrowInputs",
     "Held",
     "Hold",
+    "InspectKernels",
     "Judge",
     "Judgement",
+    "KernelsInspected",
     "MakeCase",
     "MakeCases",
     "OpenGate",
@@ -203,6 +205,32 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class InspectKernels:
+    """Lower a schedule for CUDA, and assemble its kernels; the only request to a child."""
+
+    source: str
+    """A `PipelineSource` as text."""
+    target: str
+    """A Halide target."""
+    schedule: str
+    """The saved schedule, as JSON."""
+    sizes: str
+    """`BufferSizes` as JSON."""
+    architectures: list[str]
+    """What to assemble for."""
+    ptxas: str
+    """The assembler's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsInspected:
+    """The answer to `InspectKernels`."""
+
+    kernels: list[dict[str, Any]]
+    """The fields of each `Kernel`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The answer to `Build`, `ApplyScheduler`, `Compile` and `OpenGate`."""
 
@@ -305,8 +333,9 @@ Request = (
     | TimeHeld
     | OpenGate
     | Judge
+    | InspectKernels
 )
-Answer = Done | Searched | PeerText | CasesMade | Verdict | Held | Samples | Judgement | Failure
+Answer = Done | Searched | PeerText | CasesMade | Verdict | Held | Samples | Judgement | KernelsInspected | Failure
 
 _CLASSES: dict[str, type[Any]] = {c.__name__: c for c in (*Request.__args__, *Answer.__args__)}
 

@@ -15,8 +15,7 @@ from metol.measure.measurement import Measurement
 from metol.measure.messages import CasesMade, GrowInputs
 from metol.measure.profile import FuncTimes, read_profile
 from metol.measure.scheduler import Scheduler
-from metol.measure.serialized import save_pipeline
-from metol.measure.source import PipelineSource, SourceKind
+from metol.measure.source import PipelineSource, stored_source
 from metol.measure.timing import TimingPlan
 from metol.measure.trial import RunOptions, Trial
 from metol.pipeline import EstimateMap
@@ -167,13 +166,7 @@ def verify_schedule(
     """
     options = options or RunOptions(timing=None)
     with tempfile.TemporaryDirectory(prefix="metol-") as folder:
-        if isinstance(pipeline, PipelineSource) and not estimates:
-            source = pipeline
-        else:
-            file = Path(folder) / "pipeline.hlpipe"
-            live = pipeline.build() if isinstance(pipeline, PipelineSource) else pipeline
-            save_pipeline(live, file, estimates)
-            source = PipelineSource(SourceKind.SERIALIZED, str(file))
+        source = stored_source(pipeline, Path(folder), estimates)
         schedule_file = Path(folder) / "schedule.json"
         schedule.save(schedule_file)
         (row,) = LocalRunner(options, progress).run(source, [Scheduler.of_file(schedule_file)])

@@ -19,8 +19,9 @@ from typing import Any
 
 from metol.errors import MetolError
 from metol.measure.generator import build_generator
+from metol.pipeline import EstimateMap
 
-__all__ = ["PipelineSource", "SourceKind", "load_app"]
+__all__ = ["PipelineSource", "SourceKind", "load_app", "stored_source"]
 
 
 # What may be said of a random program, and the least that makes sense.
@@ -143,6 +144,23 @@ class PipelineSource:
                 f"`{self.location}` has no function `{self.function}`; it has: {', '.join(names) or 'none'}."
             )
         return builder
+
+
+def stored_source(pipeline: Any, folder: Path, estimates: EstimateMap | None = None) -> PipelineSource:
+    """Return what a child process can make a pipeline from.
+
+    Args:
+        pipeline: An `hl.Pipeline`, or its `PipelineSource`.
+        folder: Where it is written, if need be.
+        estimates: Sizes and values that it does not tell.
+    """
+    from metol.measure.serialized import save_pipeline
+
+    if isinstance(pipeline, PipelineSource) and not estimates:
+        return pipeline
+    file = folder / "pipeline.hlpipe"
+    save_pipeline(pipeline.build() if isinstance(pipeline, PipelineSource) else pipeline, file, estimates)
+    return PipelineSource(SourceKind.SERIALIZED, str(file))
 
 
 def load_app(name: str) -> Any:

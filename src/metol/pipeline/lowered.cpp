@@ -3,13 +3,17 @@
 #include <pybind11/conduit/pybind11_conduit_v1.h>
 
 #include "halide_reader.hpp"
+#include "launch_reader.hpp"
 #include "walk.hpp"
 
 namespace metol {
 
 struct LoweredPipeline::Code {
     hi::Stmt body;
-    hi::Stmt whole;  // before parallel loops become functions of their own
+    hi::Stmt whole;                   // before parallel loops become functions of their own, and kernels device code
+    std::vector<hi::Stmt> functions;  // the body, and those of parallel loops
+    std::vector<hi::Function> funcs;
+    std::string device_code;
 };
 
 namespace {
@@ -217,6 +221,16 @@ class WithoutPartitions {
     std::vector<hi::Dim*> changed_;
 };
 
+// The code of all kernels, as Halide hands it to the driver; nothing where there is no kernel.
+std::string device_code_of(const Halide::Module& module) {
+    const Halide::Buffer<> buffer = module.get_device_code_buffer();
+    if (!buffer.defined()) {
+        return "";
+    }
+    const std::string text(static_cast<const char*>(buffer.data()), buffer.size_in_bytes());
+    return text.substr(0, text.find('\0'));
+}
+
 // The last pass of lowering: keeps the code as it is then.
 class Keeper : public hi::IRMutator {
   public:
@@ -243,7 +257,14 @@ LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target, bo
         try {
             const Halide::Module module = pipeline.compile_to_module(arguments, kFunction, checked_target(target));
             pipeline.clear_custom_lowering_passes();
-            return std::make_shared<const Code>(Code{module.get_function_by_name(kFunction).body, keeper.kept});
+            Code code{module.get_function_by_name(kFunction).body, keeper.kept, {}, {}, device_code_of(module)};
+            for (const hi::LoweredFunc& function : module.functions()) {
+                code.functions.push_back(function.body);
+            }
+            for (const auto& [name, function] : hi::build_environment(outputs_of(pipeline))) {
+                code.funcs.push_back(function);
+            }
+            return std::make_shared<const Code>(std::move(code));
         } catch (...) {
             pipeline.clear_custom_lowering_passes();
             throw;
@@ -253,6 +274,15 @@ LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target, bo
 
 std::string LoweredPipeline::beyond(const Regions& regions, const std::map<std::string, double>& scalars) const {
     return access_beyond(code_->whole, regions, scalars);
+}
+
+std::vector<KernelLaunch> LoweredPipeline::launches(const Regions& regions,
+                                                    const std::map<std::string, double>& scalars) const {
+    return read_launches(code_->functions, code_->funcs, regions, scalars);
+}
+
+const std::string& LoweredPipeline::device_code() const {
+    return code_->device_code;
 }
 
 RequiredRegions LoweredPipeline::required(const Regions& regions, const std::map<std::string, double>& scalars) const {

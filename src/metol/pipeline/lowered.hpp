@@ -4,6 +4,7 @@
 // what running it would check its buffers against; no LLVM is involved.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,16 @@ namespace metol {
 using Regions = std::map<std::string, std::vector<Interval>>;
 using RequiredRegions = std::map<std::string, std::vector<std::optional<Interval>>>;
 
+// How a kernel is launched, along the three dimensions of a grid and of a block; nothing for what only a run can tell.
+struct KernelLaunch {
+    std::string kernel;  // its name in the device code
+    std::string func;    // the Func that its outermost loop belongs to; empty where that cannot be told
+    int32_t stage = -1;  // 0 for the pure definition, then the updates; -1 where that cannot be told
+    std::array<std::optional<int64_t>, 3> blocks;
+    std::array<std::optional<int64_t>, 3> threads;
+    std::optional<int64_t> shared_bytes;  // of a block, told at the launch
+};
+
 class LoweredPipeline {
   public:
     // Lowers, with the ends of loops split off as code that runs has them, or without, which is quicker. Throws
@@ -32,6 +43,12 @@ class LoweredPipeline {
 
     // An access outside of what it is to, with dense buffers of these sizes, or nothing (walk.hpp).
     std::string beyond(const Regions& regions, const std::map<std::string, double>& scalars) const;
+
+    // The kernels that the code launches, if its buffers and scalar parameters were these, in the order of the code.
+    std::vector<KernelLaunch> launches(const Regions& regions, const std::map<std::string, double>& scalars) const;
+
+    // The kernels as the compiler of the device gets them: PTX, for CUDA. Empty where there are none.
+    const std::string& device_code() const;
 
   private:
     struct Code;

@@ -4,7 +4,7 @@ Enters: a Halide target. Leaves: a `Machine`, and the parameters from which the 
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import halide as hl
 
@@ -14,22 +14,26 @@ from metol.pipeline import PipelineDag, Rfactor, Staging
 from metol.targets.cpu import CpuMachine, cpu_parameters
 from metol.targets.cpu import propose_rfactors as propose_for_cpu
 from metol.targets.cpu import propose_stagings as propose_stagings_for_cpu
-from metol.targets.gpu import GpuMachine, gpu_parameters
+from metol.targets.gpu import GpuMachine, detect_gpu, gpu_parameters
 
 __all__ = ["Machine", "choose_machine", "machine_parameters", "parse_target", "propose_rfactors", "propose_stagings"]
 
 Machine: TypeAlias = CpuMachine | GpuMachine
 """A machine to schedule for. All have a `name` and `host_threads`."""
 
+_GPU_FEATURES: Final = ("cuda", "opencl")
+# The GPU of Sioutas et al. 2020, table 2, that stands for computers other than embedded ones.
+_DEFAULT_GPU: Final = "rtx2080ti"
+
 
 def parse_target(target: str | hl.Target | None) -> Any:
-    """Return an hl.Target, that of this machine if None.
+    """Return an hl.Target, that of this machine if None; ``cuda`` and ``opencl`` are GPUs beside its CPU.
 
     Raises:
         UnsupportedTargetError: Halide does not know the target, or it is of a kind that has no place here.
     """
     try:
-        parsed: Any = hl.get_host_target() if target is None else hl.Target(str(target))
+        parsed: Any = hl.get_host_target() if target is None else hl.Target(_with_host(str(target)))
     except (hl.HalideError, RuntimeError) as error:
         raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {error}") from error
     if parsed.has_gpu_feature() and not _is_known_gpu(parsed):
@@ -40,29 +44,58 @@ def parse_target(target: str | hl.Target | None) -> Any:
     return parsed
 
 
-def choose_machine(target: hl.Target, machine: Machine | None = None, *, threads: int | None = None) -> Machine:
+def choose_machine(
+    target: hl.Target, machine: Machine | None = None, *, gpu: str | None = None, threads: int | None = None
+) -> Machine:
     """Return the machine to schedule for.
 
     Args:
         target: What `parse_target` returned.
-        machine: What the user asked for; None for the calibrated description of this CPU or, as no GPU is asked what it
-            is, for an RTX 2080 Ti.
+        machine: What the user asked for; None for the calibrated description of this CPU, for the GPU of this machine
+            where the target has CUDA and a driver finds one, and otherwise for an RTX 2080 Ti.
+        gpu: The name of a GPU, in place of `machine`.
         threads: Threads of the CPU to use; all of this process if None.
 
     Raises:
-        UnsupportedTargetError: The machine is not of the kind that the target asks for.
+        UnsupportedTargetError: The machine is not of the kind that the target asks for, or there are two.
+        MachineFormatError: No GPU has that name.
     """
     text = str(target.to_string())
     is_gpu = target.has_gpu_feature()
+    has_cuda = target.has_feature(hl.TargetFeature.CUDA)
+    if gpu is not None:
+        machine = _named_gpu(gpu, machine, text, is_gpu=is_gpu, threads=threads)
+    if machine is None and is_gpu:
+        detected = detect_gpu(threads=threads) if has_cuda else None
+        return detected or GpuMachine.preset(_DEFAULT_GPU, threads=threads)
     if machine is None:
-        return GpuMachine.preset("rtx-2080-ti", threads=threads) if is_gpu else CpuMachine.detect(text, threads=threads)
+        return CpuMachine.detect(text, threads=threads)
     if isinstance(machine, GpuMachine) != is_gpu:
         wanted = "GpuMachine" if is_gpu else "CpuMachine"
         raise UnsupportedTargetError(
             f"The target `{text}` needs a {wanted}, and `{machine.name}` is a {type(machine).__name__}. "
             "Pass a machine that fits the target, or none."
         )
+    if isinstance(machine, GpuMachine) and has_cuda and machine.capability.version is None:
+        raise UnsupportedTargetError(
+            f"The target `{text}` needs a GPU with CUDA, and `{machine.name}` has none. Use the target `host-opencl`, "
+            "or another GPU."
+        )
     return machine
+
+
+def _named_gpu(gpu: str, machine: Machine | None, target: str, *, is_gpu: bool, threads: int | None) -> GpuMachine:
+    """Return the GPU of a name, where there is a place for one."""
+    if machine is not None:
+        raise UnsupportedTargetError(
+            f"There is one machine to schedule for, and `{machine.name}` and the GPU `{gpu}` are two; pass one of them."
+        )
+    if not is_gpu:
+        raise UnsupportedTargetError(
+            f"A GPU is named for a target that has one, and `{target}` has none beside the GPU `{gpu}`; use the target "
+            "`cuda` or `opencl` with it, or leave the GPU out."
+        )
+    return GpuMachine.preset(gpu, threads=threads)
 
 
 def machine_parameters(machine: Machine, dag: PipelineDag) -> _core.MachineParameters:
@@ -82,6 +115,11 @@ def propose_stagings(
 ) -> tuple[Staging, ...]:
     """Return what is worth copying for the Funcs of these Stages on a machine; nothing on a GPU so far."""
     return () if isinstance(machine, GpuMachine) else propose_stagings_for_cpu(dag, schedules, stages, machine)
+
+
+def _with_host(target: str) -> str:
+    """Return a target that Halide understands: it wants to be told the CPU beside a GPU."""
+    return f"host-{target}" if target.split("-")[0] in _GPU_FEATURES else target
 
 
 def _is_known_gpu(target: Any) -> bool:

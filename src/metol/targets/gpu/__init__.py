@@ -1,6 +1,22 @@
 """GPUs: their description and the numbers that the core searches with."""
 
+from metol.targets.gpu.compute_capability import CAPABILITIES, OPENCL, ComputeCapability, compute_capability
+from metol.targets.gpu.devices import DEVICES
+from metol.targets.gpu.driver import detect_gpu
 from metol.targets.gpu.machine import GpuMachine
+from metol.targets.gpu.occupancy import Limit, Occupancy, occupancy
 from metol.targets.gpu.parameters import gpu_parameters
 
-__all__ = ["GpuMachine", "gpu_parameters"]
+__all__ = [
+    "CAPABILITIES",
+    "DEVICES",
+    "OPENCL",
+    "ComputeCapability",
+    "GpuMachine",
+    "Limit",
+    "Occupancy",
+    "compute_capability",
+    "detect_gpu",
+    "gpu_parameters",
+    "occupancy",
+]

@@ -1,13 +1,16 @@
 """The description of a GPU that the search and the cost model work from.
 
-Nothing is measured yet: the numbers are those of data sheets, under the names of presets. An OpenCL device on a CPU is
+Nothing is measured: the numbers are those of data sheets, by name, or the driver's. An OpenCL device on a CPU is
 described in the same words, so that GPU schedules can be tried without a GPU.
 """
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from metol.errors import MachineFormatError
+from metol.targets.gpu.compute_capability import ComputeCapability
+from metol.targets.gpu.devices import LAUNCH_SECONDS, find_device
+from metol.targets.gpu.occupancy import Occupancy, occupancy
 
 __all__ = ["GpuMachine"]
 
@@ -18,31 +21,17 @@ class GpuMachine:
 
     name: str
     """Model of the GPU."""
+    capability: ComputeCapability
+    """What one multiprocessor holds, and does in a cycle."""
     multiprocessors: int
     """Streaming multiprocessors; compute units to OpenCL."""
-    lanes: int
-    """32-bit operations that one multiprocessor completes in a cycle."""
     clock_hz: float
     """Clock while it computes."""
     memory_bytes_per_second: float
     """Between memory and the last cache."""
-    l2_bytes_per_second: float
-    """Between the last cache and all multiprocessors together."""
-    l1_bytes_per_cycle: int
-    """Between the first cache and the threads of one multiprocessor."""
-    warp_threads: int = 32
-    """Threads that run in step; their accesses to memory are merged into sectors."""
-    sector_bytes: int = 32
-    """The least that an access to memory brings in."""
-    max_threads_per_block: int = 1024
-    """Threads of a block."""
-    max_threads_per_multiprocessor: int
-    """Threads that a multiprocessor holds at once."""
-    max_blocks_per_multiprocessor: int
-    """Blocks that a multiprocessor holds at once."""
-    warps_to_hide_latency: float = 16.0
-    """Warps that keep a multiprocessor busy: four schedulers, each of which waits four cycles for a result."""
-    launch_seconds: float = 3e-6
+    l2_bytes: int
+    """The last cache."""
+    launch_seconds: float = LAUNCH_SECONDS
     """From one kernel to the next."""
     host_threads: int = 1
     """Threads of the CPU beside it: those that search, and run what cannot run on the GPU."""
@@ -50,40 +39,128 @@ class GpuMachine:
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name != "name" and not value > 0:
+            if isinstance(value, int | float) and not value > 0:
                 raise MachineFormatError(f"`{item.name}` of a GPU must be positive, not {value}.")
 
     @staticmethod
     def preset(name: str, *, threads: int | None = None) -> "GpuMachine":
-        """Return a machine by the name of its preset.
+        """Return a machine by its name.
 
         Args:
-            name: ``rtx-2080-ti``, ``a100`` or ``opencl-cpu``, which is an OpenCL device on the CPU of this machine.
+            name: One of the names in docs/gpu_devices.md, such as ``rtx2080ti``; ``opencl-cpu`` is an OpenCL device on
+                the CPU of this machine. Case, hyphens, underscores and spaces do not count.
             threads: Threads of the CPU to use; all that this process may run on if None.
 
         Raises:
-            MachineFormatError: There is no preset of that name.
+            MachineFormatError: There is none of that name; the message lists all there are.
         """
+        device = find_device(name)
         host_threads = threads or len(os.sched_getaffinity(0))
-        if name == "rtx-2080-ti":
-            return GpuMachine(
-                name="NVIDIA GeForce RTX 2080 Ti", multiprocessors=68, lanes=64, clock_hz=1.545e9,
-                memory_bytes_per_second=616e9, l2_bytes_per_second=1.9e12, l1_bytes_per_cycle=64,
-                max_threads_per_multiprocessor=1024, max_blocks_per_multiprocessor=16, host_threads=host_threads,
-            )  # fmt: skip
-        if name == "a100":
-            return GpuMachine(
-                name="NVIDIA A100 40 GB", multiprocessors=108, lanes=64, clock_hz=1.41e9,
-                memory_bytes_per_second=1555e9, l2_bytes_per_second=4e12, l1_bytes_per_cycle=128,
-                max_threads_per_multiprocessor=2048, max_blocks_per_multiprocessor=32, host_threads=host_threads,
-            )  # fmt: skip
-        if name == "opencl-cpu":
-            # A core runs one work-group after the other, its work-items as the lanes of vectors; caches have lines.
-            return GpuMachine(
-                name="OpenCL on a CPU", multiprocessors=host_threads, lanes=8, clock_hz=3e9,
-                memory_bytes_per_second=1e10, l2_bytes_per_second=3e10 * host_threads, l1_bytes_per_cycle=64,
-                warp_threads=8, sector_bytes=64, max_threads_per_multiprocessor=1024,
-                max_blocks_per_multiprocessor=1, warps_to_hide_latency=1, launch_seconds=5e-5,
-                host_threads=host_threads,
-            )  # fmt: skip
-        raise MachineFormatError(f"There is no GPU preset `{name}`; there are rtx-2080-ti, a100 and opencl-cpu.")
+        return GpuMachine(
+            name=device.title,
+            capability=device.capability,
+            multiprocessors=device.multiprocessors or host_threads,
+            clock_hz=device.clock_hz,
+            memory_bytes_per_second=device.memory_bytes_per_second,
+            l2_bytes=device.l2_bytes,
+            launch_seconds=device.launch_seconds,
+            host_threads=host_threads,
+        )
+
+    @property
+    def lanes(self) -> int:
+        """32-bit operations that one multiprocessor completes in a cycle."""
+        return self.capability.lanes
+
+    @property
+    def warp_threads(self) -> int:
+        """Threads that run in step; their accesses to memory are merged into sectors."""
+        return self.capability.warp_threads
+
+    @property
+    def sector_bytes(self) -> int:
+        """The least that an access to memory brings in."""
+        return self.capability.sector_bytes
+
+    @property
+    def l1_bytes_per_cycle(self) -> int:
+        """Between the first cache and the threads of one multiprocessor."""
+        return self.capability.l1_bytes_per_cycle
+
+    @property
+    def l2_bytes_per_second(self) -> float:
+        """Between the last cache and all multiprocessors together."""
+        return self.multiprocessors * self.capability.l2_bytes_per_cycle * self.clock_hz
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """Threads of a block."""
+        return self.capability.max_threads_per_block
+
+    @property
+    def max_threads_per_multiprocessor(self) -> int:
+        """Threads that a multiprocessor holds at once."""
+        return self.capability.max_threads_per_multiprocessor
+
+    @property
+    def max_blocks_per_multiprocessor(self) -> int:
+        """Blocks that a multiprocessor holds at once."""
+        return self.capability.max_blocks_per_multiprocessor
+
+    @property
+    def warps_to_hide_latency(self) -> float:
+        """Warps that keep a multiprocessor busy."""
+        return self.capability.warps_to_hide_latency
+
+    @property
+    def registers_per_multiprocessor(self) -> int:
+        """32-bit registers of a multiprocessor."""
+        return self.capability.registers_per_multiprocessor
+
+    @property
+    def max_registers_per_block(self) -> int:
+        """32-bit registers of a block."""
+        return self.capability.max_registers_per_block
+
+    @property
+    def max_registers_per_thread(self) -> int:
+        """32-bit registers of a thread."""
+        return self.capability.max_registers_per_thread
+
+    @property
+    def shared_bytes_per_block(self) -> int:
+        """Shared memory of a block: 48 KB on every GPU, as Halide's kernels never opt in to more."""
+        return min(self.capability.shared_bytes_per_block, self.capability.max_shared_bytes_per_block)
+
+    @property
+    def shared_bytes_per_multiprocessor(self) -> int:
+        """Shared memory of a multiprocessor that is set to have the most."""
+        return self.capability.shared_bytes_per_multiprocessor
+
+    @property
+    def halide_feature(self) -> str:
+        """The feature of a Halide target that fits the device, such as ``cuda_capability_86``, or ``opencl``."""
+        return self.capability.halide_feature
+
+    def occupancy(
+        self, threads_per_block: int, *, registers_per_thread: int | None = None, shared_bytes_per_block: int = 0
+    ) -> Occupancy:
+        """Count the blocks of one of Halide's kernels that a multiprocessor holds.
+
+        Args:
+            threads_per_block: Threads of a block.
+            registers_per_thread: Registers of a thread; None where they are unknown, and limit nothing then.
+            shared_bytes_per_block: Shared memory of a block; with more than `shared_bytes_per_block` of this machine
+                the kernel cannot be launched.
+
+        Raises:
+            OccupancyError: A number is not positive.
+        """
+        # The calculator goes by what a kernel that opts in could have.
+        usual = replace(self.capability, max_shared_bytes_per_block=self.shared_bytes_per_block)
+        return occupancy(
+            usual,
+            threads_per_block=threads_per_block,
+            registers_per_thread=registers_per_thread,
+            shared_bytes_per_block=shared_bytes_per_block,
+        )

@@ -1,0 +1,115 @@
+"""What verifying says of schedules for CUDA where there is no GPU, in Python and from the shell."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import metol as command
+from gpu_by_hand import Build, computed_a_block, in_shared_memory, tiled
+from small_pipelines import chain, matmul, schedule_with, sizes_of
+
+import metol
+from metol import verification
+from metol.errors import MissingToolError
+from metol.lower import Call, Directive, describe_funcs
+from metol.options import SearchOptions
+from metol.verification import verify_for
+
+QUICK = SearchOptions(strategy="greedy")
+PIPELINE = """
+import halide as hl
+
+
+def doubled():
+    x, y = hl.Var("x"), hl.Var("y")
+    source, output = hl.ImageParam(hl.Int(32), 2, "source"), hl.Func("output")
+    output[x, y] = 2 * source[x, y]
+    source.set_estimates([(0, 64), (0, 48)])
+    output.set_estimates([(0, 64), (0, 48)])
+    return output
+"""
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "detect_gpu", lambda: None)
+
+
+@pytest.mark.usefixtures("no_gpu", "ptxas")
+def test_result_tells_what_each_kernel_takes() -> None:
+    result = metol.autoschedule(matmul(), target="cuda", gpu="h200", options=QUICK, verify=True)
+    kernels = [d for d in result.schedule.directives if d.call in (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)]
+    assert len(result.kernels) == len(kernels)
+    assert {report.kernel.architecture for report in result.kernels} == {"sm_90"}
+    assert all(report.is_launchable and report.occupancy for report in result.kernels)
+    assert result.verification.startswith(f"{len(kernels)} kernels compiled for sm_90; not run")
+    assert all(report.text in result.verification for report in result.kernels)
+
+
+@pytest.mark.usefixtures("no_gpu", "ptxas")
+def test_kernels_that_cannot_be_launched_give_way_to_the_next_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, verdicts = verification.judge_kernel, ["planted"]
+
+    def judge(kernel: object, capability: object) -> object:
+        report = real(kernel, capability)  # type: ignore[arg-type]
+        return replace(report, problems=(verdicts.pop(),)) if verdicts else report
+
+    monkeypatch.setattr(verification, "judge_kernel", judge)
+    result = metol.autoschedule(chain(), target="cuda", options=QUICK, verify=True)
+    assert result.origin != "search"
+    assert "it cannot be launched: step_2 on sm_75" in result.fallbacks[0]
+    assert "planted" in result.fallbacks[0]
+
+
+@pytest.mark.usefixtures("no_gpu", "ptxas")
+@pytest.mark.parametrize(
+    ("build", "make", "problem"),
+    [
+        (chain, lambda _: tiled(len(describe_funcs(chain())) - 1, 64, 32), "2048 threads, and may have 1024"),
+        (in_shared_memory(400), computed_a_block, "52224 B of shared memory, and may have 49152"),
+    ],
+)
+def test_schedule_by_hand_that_exceeds_a_limit_is_refused(
+    build: Build, make: Callable[[Build], list[Directive]], problem: str
+) -> None:
+    schedule = replace(schedule_with(build, tuple(make(build))), target="host-cuda")
+    found = verify_for(metol.GpuMachine.preset("a100"), build(), schedule, sizes=sizes_of(build))
+    assert found.refusal.startswith("it cannot be launched: ")
+    assert problem in found.refusal
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_missing_assembler_is_told_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Path:
+        raise MissingToolError("planted")
+
+    monkeypatch.setattr(verification, "find_ptxas", missing)
+    monkeypatch.setattr(SearchOptions, "make", lambda _: pytest.fail("it searched"))
+    with pytest.raises(MissingToolError, match="planted"):
+        metol.autoschedule(chain(), target="cuda", options=QUICK, verify=True)
+
+
+def test_nothing_is_compiled_where_nobody_asks() -> None:
+    result = metol.autoschedule(chain(), target="cuda", options=QUICK)
+    assert (result.verification, result.kernels) == ("", ())
+
+
+@pytest.mark.usefixtures("ptxas")
+def test_command_prints_a_line_a_kernel(tmp_path: Path) -> None:
+    (tmp_path / "pipelines.py").write_text(PIPELINE)
+    words = ("--strategy", "greedy", "--target", "cuda", "--gpu", "rtx2080ti", "--verify", "-o", "s.json")
+    done = command("schedule", "pipelines.py:doubled", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "output on sm_75: " in done.stderr
+    assert "1 kernel compiled for sm_75" in done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("ptxas")
+def test_schedule_is_run_where_there_is_a_gpu() -> None:
+    if verification.detect_gpu() is None:
+        pytest.skip("no NVIDIA GPU")
+    result = metol.autoschedule(matmul(), target="cuda", options=QUICK, verify=True)
+    assert "40x24" in result.verification
+    assert result.kernels
