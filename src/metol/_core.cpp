@@ -14,6 +14,7 @@
 #include "pipeline/extract.hpp"
 #include "pipeline/lowered.hpp"
 #include "pipeline/stage_ops.hpp"
+#include "schedule/bindings.hpp"
 #include "search/bindings.hpp"
 #include "targets/bindings.hpp"
 
@@ -378,6 +379,7 @@ void bind_pipeline(py::module_& m) {
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of Metol.";
     bind_pipeline(m);
+    bind_loop_nest(m);
     bind_targets(m);
     bind_cost(m);
     bind_search(m);

@@ -396,9 +396,21 @@ class GpuParameters(MachineParameters):
     max_threads_per_block: int
     max_threads_per_multiprocessor: int
     max_blocks_per_multiprocessor: int
+    max_registers_per_thread: int
+    registers_per_multiprocessor: int
+    max_registers_per_block: int
+    register_unit: int
+    warp_unit: int
+    shared_bytes_per_block: int
+    shared_bytes_per_multiprocessor: int
+    shared_unit_bytes: int
+    shared_reserved_bytes: int
+    shared_banks: int
     warps_to_hide_latency: float
     seconds_per_launch: float
     seconds_per_sector: float
+    seconds_per_shared_turn: float
+    seconds_per_barrier: float
     seconds_per_l2_byte: float
     seconds_per_memory_byte: float
     point_seconds: list[float]
@@ -474,6 +486,19 @@ class Space:
     def stage_costs(self, state: States, model: CostModel) -> npt.NDArray[np.float64]: ...
     def func_seconds(self, state: States, model: CostModel) -> npt.NDArray[np.float64]: ...
     def featurize(self, states: States) -> npt.NDArray[np.float32]: ...
+    @property
+    def dag(self) -> PipelineDag: ...
+    def amended(
+        self, base: States, variants: Sequence[Sequence[Sequence[int]]]
+    ) -> tuple[States, npt.NDArray[np.int32]]:
+        """Return a complete loop nest with some Funcs decided about anew, and which variants are legal, [states].
+
+        All other Funcs stay as they are, whether or not that still fits, and the states have no path.
+        """
+
+    def featurize_stages(self, states: States, stages: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Return feature rows of some Stages, as their own sub-nests alone make them, [B, stages, F]."""
+
     def terms(self, row: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]: ...
     def analytical_coefficients(self, stage: int, row: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]: ...
     def structural_hash(self, states: States, depth: int) -> npt.NDArray[np.uint64]: ...

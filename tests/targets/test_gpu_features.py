@@ -1,40 +1,57 @@
 """Features of small pipelines on a GPU of 68 multiprocessors, worked out by hand; and what the space offers."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 import halide as hl
 import pytest
-from small_pipelines import blur, convolution, gpu_space, histogram, make_gpu_space, matmul
+from small_pipelines import PIPELINES, blur, convolution, gpu_space, histogram, make_gpu_space, matmul
 
 from metol import _core
 from metol.pipeline import PipelineDag, extract
+from metol.targets.gpu import GpuMachine, gpu_parameters
 
-INNER = 4  # DecisionKind::Inner
+AT, INNER, PARALLEL = 3, 4, 5  # DecisionKind
+BLOCKS, THREADS = 0, 1  # levels
 
 
-def at_root(
-    build: Callable[[], hl.Pipeline], block: tuple[int, int], thread_loop: int = 0
+def grown(
+    build: Callable[[], hl.Pipeline],
+    block: tuple[int, int],
+    *,
+    thread_loop: int = 0,
+    points: tuple[int, int] = (1, 1),
+    places: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[PipelineDag, _core.Space, _core.States]:
-    """Everything at root, with blocks of one shape along the two innermost pure loops where there are such."""
+    """Everything at root but for `places`, Funcs and the level of the output that they are computed in.
+
+    At root all blocks have one shape along the two innermost pure loops, and the threads of the output so many points.
+    """
     dag = extract(build())
     space = make_gpu_space(dag, allow_inline=False)
     state = space.root()
+
+    def is_chosen(decision: tuple[int, ...]) -> bool:
+        kind, func, stage, level, loop, trips = (*decision[:4], decision[6], decision[-12:])
+        name = dag.funcs[func].name.split("$")[0]
+        if stage < 0 or kind == AT:
+            return (level if kind == AT else None) == places.get(name)
+        pure = [i for i, dim in enumerate(dag.stages[stage].loops) if not dim.is_reduction]
+        sizes = block if kind == PARALLEL else points if dag.funcs[func].is_output else (1, 1)
+        wanted = dict(zip(pure, sizes, strict=False))
+        is_along = kind == PARALLEL or loop == pure[thread_loop]
+        return is_along and all(trips[i] == wanted.get(i, 1) for i in range(len(dag.stages[stage].loops)))
+
     for _ in range(space.decision_count):
         children, _ = space.expand(state)
         made = [space.path(children.take([i]))[-1] for i in range(len(children))]
-        chosen = [i for i, decision in enumerate(made) if is_block(dag, decision, block, thread_loop)]
+        chosen = [i for i, one in enumerate(made) if one[0] not in (AT, INNER, PARALLEL) or is_chosen(one)]
+        chosen = [i for i in chosen if made[i][0] == AT] or chosen
         state = children.take(chosen)
         assert len(state) == 1
     return dag, space, state
-
-
-def is_block(dag: PipelineDag, decision: tuple[int, ...], block: tuple[int, int], thread_loop: int) -> bool:
-    kind, stage, loop, trips = decision[0], decision[2], decision[6], decision[-12:]
-    if kind != INNER:
-        return True
-    pure = [i for i, dim in enumerate(dag.stages[stage].loops) if not dim.is_reduction]
-    wanted = {pure[0]: block[0], pure[1]: block[1]}
-    return loop == pure[thread_loop] and all(trips[i] == wanted.get(i, 1) for i in range(len(dag.stages[stage].loops)))
 
 
 def features(dag: PipelineDag, space: _core.Space, state: _core.States) -> dict[tuple[str, int], dict[str, float]]:
@@ -50,6 +67,7 @@ BLUR_Y = {  # 40 x 24 of 16 bits in 2 x 3 blocks of 32 x 8 threads; each reads 3
     "points_computed": 40 * 24,
     "blocks": 6,
     "threads_per_block": 256,
+    "active_threads": 256,
     "points_per_thread": 1,
     "lanes_issued": 6 * 256,
     "sm_imbalance": 68 / 6,
@@ -57,9 +75,12 @@ BLUR_Y = {  # 40 x 24 of 16 bits in 2 x 3 blocks of 32 x 8 threads; each reads 3
     "exposed_latency": 2,
     "sectors_loaded": 48 * 3 * 2,  # 48 warps, 3 loads, 64 bytes
     "sectors_stored": 48 * 2,
+    "shared_turns": 0,
     "bytes_read_by_blocks": 6 * 10 * 64,
     "bytes_read": 26 * 96,  # 80 bytes a row are 3 sectors
     "bytes_written": 40 * 24 * 2,
+    "shared_bytes": 0,
+    "barriers": 0,
     "launches": 1,
     "inlined_lanes": 0,
 }
@@ -68,26 +89,71 @@ PRODUCT = {  # the same grid of 32-bit sums over k: a(k, y) is one place a warp,
     "blocks": 6,
     "points_per_thread": 24,
     "lanes_issued": 6 * 256 * 24,
-    "sectors_loaded": 48 * 24 * (1 + 4 + 4),  # a, b, and the sum itself
-    "sectors_stored": 48 * 24 * 4,
+    "sectors_loaded": 48 * (24 * (1 + 4) + 4),  # a and b each time, the sum itself once
+    "sectors_stored": 48 * 4,
     "bytes_read": 24 * 96 + 24 * 160,
     "bytes_written": 40 * 24 * 4,
+}
+IN_BLOCKS = {  # 32 x 10 points of blur_x for each block of 32 x 8 of blur_y
+    "points_computed": 6 * 320,
+    "blocks": 6,
+    "threads_per_block": 320,
+    "active_threads": 320,
+    "lanes_issued": 6 * 320,
+    "sectors_stored": 0,
+    "shared_turns": 6 * 10 * 1,  # 64 bytes a warp: 16 banks, one turn
+    "bytes_written": 0,
+    "shared_bytes": 32 * 10 * 2,
+    "barriers": 6,
+    "launches": 0,
+}
+READS_BLOCKS = {  # blur_y of the same kernel: two of its ten warps have nothing to do
+    "threads_per_block": 320,
+    "active_threads": 256,
+    "lanes_issued": 6 * 256,
+    "resident_warps": 8,
+    "sectors_loaded": 0,
+    "shared_turns": 48 * 3,
+    "bytes_read": 0,
+    "launches": 1,
+}
+IN_THREADS = {  # three points of blur_x for each thread
+    "blocks": 6,
+    "threads_per_block": 256,
+    "points_per_thread": 3,
+    "lanes_issued": 6 * 256 * 3,
+    "sectors_loaded": 48 * 3 * 3 * 2,  # 3 loads along x for each of 3 points along y; 64 bytes a warp
+    "sectors_stored": 0,
+    "shared_turns": 0,
+    "shared_bytes": 0,
+    "barriers": 0,
+    "launches": 0,
 }
 
 
 @pytest.mark.parametrize(
-    ("build", "stage", "expected"), [(blur, ("blur_y", 0), BLUR_Y), (matmul, ("product", 1), PRODUCT)]
+    ("build", "places", "stage", "expected"),
+    [
+        (blur, {}, ("blur_y", 0), BLUR_Y),
+        (matmul, {}, ("product", 1), PRODUCT),
+        (blur, {"blur_x": BLOCKS}, ("blur_x", 0), IN_BLOCKS),
+        (blur, {"blur_x": BLOCKS}, ("blur_y", 0), READS_BLOCKS),
+        (blur, {"blur_x": THREADS}, ("blur_x", 0), IN_THREADS),
+    ],
 )
-def test_features_at_root(build: Callable[[], hl.Pipeline], stage: tuple[str, int], expected: dict[str, float]) -> None:
-    row = features(*at_root(build, (32, 8)))[stage]
+def test_features(
+    build: Callable[[], hl.Pipeline], places: dict[str, int], stage: tuple[str, int], expected: dict[str, float]
+) -> None:
+    row = features(*grown(build, (32, 8), places=places))[stage]
     assert {name: row[name] for name in expected} == pytest.approx(expected)
 
 
 def test_lanes_across_the_storage_load_a_sector_each() -> None:
-    row = features(*at_root(blur, (8, 32), thread_loop=1))["blur_y", 0]
-    # The output is stored along x; blur_x lies as its own threads do, along y.
-    assert row["sectors_stored"] == 5 * 8 * 32
-    assert row["sectors_loaded"] == 5 * 8 * 3 * 2
+    row = features(*grown(blur, (16, 16), thread_loop=1))["blur_y", 0]
+    # The output is stored along x: 16 rows of 2 columns a warp; blur_x lies as its own threads do, along y,
+    # in columns of 26 points: of the second of two, 52 bytes on, 16 points lie in two sectors.
+    assert row["sectors_stored"] == 6 * 8 * 16
+    assert row["sectors_loaded"] == 6 * 8 * 3 * (1 + 2)
 
 
 def test_a_func_inlined_is_charged_to_its_own_row() -> None:
@@ -104,7 +170,7 @@ def test_blocks_have_1024_threads_at_most() -> None:
     leaves = space.rollout(space.root().take([0] * 100), list(range(100)))
     sizes = {row["threads_per_block"] for i in range(100) for row in features(dag, space, leaves.take([i])).values()}
     assert max(sizes) == 1024
-    assert space.pruned_counts()["tile_too_large"] > 0
+    assert space.pruned_counts()["too_many_threads"] > 0
 
 
 def test_what_cannot_be_parallel_runs_in_one_thread() -> None:
@@ -129,3 +195,32 @@ def test_a_small_grid_costs_more_than_its_share() -> None:
         return float(space.cost(children, _core.CostModel()).min())
 
     assert seconds(1 << 22) < 4096 * seconds(1 << 10)
+
+
+@pytest.mark.parametrize("name", ["v100", "rtx2080ti", "a100", "nano", "p100"])
+def test_the_core_counts_blocks_as_the_calculator_does(name: str) -> None:
+    machine = replace(GpuMachine.preset(name, threads=1), multiprocessors=1)  # one that has all blocks to hold
+    dag = extract(PIPELINES["convolution"]())
+    space = _core.Space(dag, gpu_parameters(machine, dag), _core.SpaceOptions(), 1)
+    leaves = space.rollout(space.root().take([0] * 100), list(range(100)))
+    counted = 0
+    for place in range(len(leaves)):
+        for row in features(dag, space, leaves.take([place])).values():
+            if row["launches"] and row["active_threads"] == row["threads_per_block"] and row["blocks"] > 32:
+                warps = math.ceil(row["threads_per_block"] / 32)
+                held = machine.occupancy(
+                    int(row["threads_per_block"]),
+                    registers_per_thread=math.ceil(row["registers"]),
+                    shared_bytes_per_block=int(row["shared_bytes"]),
+                )
+                assert row["resident_warps"] == warps * max(1, held.blocks)
+                counted += 1
+    assert counted > 10
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_no_decision_leaves_nothing_to_choose(name: str) -> None:
+    dag, space = gpu_space(PIPELINES[name])
+    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    for place in range(len(leaves)):
+        assert len(leaves.take([place]).describe()) == len(dag.funcs)

@@ -8,10 +8,12 @@ import pytest
 from small_pipelines import PIPELINES, ExactRuns, X, Y, chain, finish, gpu_space, image, schedule_with
 
 import metol
+from metol import _core
 from metol.lower import Call, gpu_directives
 from metol.options import SearchOptions
 
 QUICK = SearchOptions(strategy="greedy")
+BLOCKS, THREADS = 0, 1  # levels of a loop nest
 KERNEL_CALLS = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)
 
 
@@ -23,14 +25,37 @@ def test_schedules_for_opencl_keep_the_result(name: str) -> None:
     runs.check(metol.autoschedule(PIPELINES[name](), target="host-opencl", options=QUICK).schedule)
 
 
+QUICK_NAMES = ("chain", "convolution", "scan", "tuples", "in_place", "channels", "boundary", "pyramid")
+
+
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", ["chain", "convolution", "scan", "tuples", "in_place", "channels"])
-def test_random_loop_nests_keep_the_result(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "seeds"),
+    [(name, (1,)) for name in QUICK_NAMES]
+    + [pytest.param(name, tuple(range(2, 6)), marks=pytest.mark.slow) for name in PIPELINES],
+)
+def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
     dag, space = gpu_space(PIPELINES[name])
-    random = space.rollout(space.root(), [1])
-    schedule = schedule_with(PIPELINES[name], gpu_directives(dag, random.describe()))
-    ExactRuns(name, target="host-opencl").check(schedule)
+    runs = ExactRuns(name, target="host-opencl")
+    for seed in seeds:
+        random = space.rollout(space.root(), [seed])
+        runs.check(schedule_with(PIPELINES[name], gpu_directives(dag, random.describe())))
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("level", [BLOCKS, THREADS])
+@pytest.mark.parametrize("name", ["blur", "chain", "matmul", "convolution", "tuples"])
+def test_funcs_in_blocks_and_threads_keep_the_result(name: str, level: int) -> None:
+    dag, space = gpu_space(PIPELINES[name])
+    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    chosen = next(
+        described
+        for described in (leaves.take([place]).describe() for place in range(len(leaves)))
+        if any(one.placement == _core.Placement.AT and one.compute.level == level for one in described)
+    )
+    ExactRuns(name, target="host-opencl").check(schedule_with(PIPELINES[name], gpu_directives(dag, chosen)))
 
 
 def five_dimensions() -> hl.Pipeline:

@@ -375,7 +375,9 @@ def _blaming(given: "GivenInputs") -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    # What a driver of OpenCL says may be no text of ours, and Halide hands it on as it is.
+    text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+    return " ".join(text.split()) or type(error).__name__
 
 
 if __name__ == "__main__":

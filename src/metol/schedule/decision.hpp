@@ -69,11 +69,15 @@ enum class Pruned : uint8_t {
     SplitsSlidingLoop,       // a window already slides over the loop to be split
     StorageOutsideParallel,  // a parallel loop between storage and computation is a race
     DegenerateSplit,         // leaves an outer or inner loop of one iteration: another candidate is the same
-    TooFewTasks,             // fewer parallel tasks than cores (§3.2)
+    TooFewTasks,             // fewer parallel tasks than cores (§3.2), or blocks than multiprocessors
     TooManyTasks,            // more than 16 tasks a core (§3.2)
     CannotShareLoops,        // a Stage and its leader differ in place or loops, or one waits for the other
     NestTooDeep,             // hosts within hosts, or Funcs in one sub-nest, past what Halide compiles in seconds
-    TileTooLarge,            // more than 16 vectors unrolled (§3.3)
+    TileTooLarge,            // more than 16 vectors unrolled (§3.3), or points of one thread
+    TooManyThreads,          // a block holds more threads than the GPU has for one (Anderson et al. 2021, §4.6)
+    TooMuchSharedMemory,     // a block stores more than its multiprocessor has for it (the same)
+    TooManyRegisters,        // a thread keeps more than it has registers for (the same)
+    IdleLanes,               // less than half of the threads of its warps work (the same)
     Restricted,              // switched off by Space::restrict
     InvalidDecision,         // replayed on a pipeline that it does not fit
     Count,

@@ -178,6 +178,14 @@ const char* pruned_name(Pruned reason) {
             return "nest_too_deep";
         case Pruned::TileTooLarge:
             return "tile_too_large";
+        case Pruned::TooManyThreads:
+            return "too_many_threads";
+        case Pruned::TooMuchSharedMemory:
+            return "too_much_shared_memory";
+        case Pruned::TooManyRegisters:
+            return "too_many_registers";
+        case Pruned::IdleLanes:
+            return "idle_lanes";
         case Pruned::Restricted:
             return "restricted";
         case Pruned::InvalidDecision:

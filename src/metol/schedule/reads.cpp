@@ -317,4 +317,27 @@ void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, 
     }
 }
 
+double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& steps, int apart) {
+    double positions = 1;
+    double per_point = 1;
+    for (size_t d = 0; d < access.jacobian.size(); d++) {
+        double distinct = access.distinct[d];
+        per_point *= distinct;
+        for (size_t i = 0; i < loops; i++) {
+            const double slope = access.jacobian[d][i];
+            if (slope == 0 || steps[i] <= 1) {
+                continue;
+            }
+            if (static_cast<int>(i) == apart || std::isnan(slope)) {
+                distinct *= steps[i];
+            } else {
+                distinct = std::min(distinct * steps[i], distinct + std::abs(slope) * (steps[i] - 1));
+            }
+        }
+        positions *= distinct;
+    }
+    const double fill = per_point > 0 ? access.count / per_point : 1;
+    return std::max(1.0, positions * fill);
+}
+
 }  // namespace metol

@@ -26,6 +26,10 @@ double slope_of(const JacobianRow& row, size_t loop);
 // What an Access says by itself, where nothing is inlined.
 EffectiveAccess direct_access(const Access& access, int producer);
 
+// Loads of different places that `steps` of the loops of a Stage make together. Those of `apart`, and of loops that
+// move a coordinate nobody knows how, are all different; -1 for none apart.
+double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& steps, int apart);
+
 // One inlined Func and how often a point of the reading Stage evaluates it: once at each position, however many
 // expressions ask for it there, for compilers share what is equal.
 struct InlinedUse {

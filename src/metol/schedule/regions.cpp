@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "pipeline/bounds.hpp"
+#include "schedule/nest_queries.hpp"
 
 namespace metol {
 
@@ -203,13 +204,8 @@ Box Regions::loops_of(int stage_id, const Box& required_box, const Box& computed
     return box;
 }
 
-const StageNest& Regions::nest_of(int stage_id) const {
-    const Stage& stage = index_.stage(stage_id);
-    return nest_[stage.func].stages[static_cast<size_t>(stage.index)];
-}
-
 void Regions::narrow(int stage_id, const Site& site, Box& box) const {
-    const StageNest& nest = nest_of(stage_id);
+    const StageNest& nest = nest_of(index_, nest_, stage_id);
     std::array<int64_t, kMaxLoops> sizes;
     sizes.fill(1);
     for (int level = site.level + 1; level <= nest.inner_level(); level++) {
@@ -270,7 +266,7 @@ bool Regions::runs_whole_tiles(int stage_id) const {
 }
 
 int64_t Regions::turns_of(const Site& site) const {
-    const StageNest& nest = nest_of(site.stage);
+    const StageNest& nest = nest_of(index_, nest_, site.stage);
     const std::vector<int>& order = index_.nest_order(site.stage, nest.vector_loop);
     int64_t turns = 1;
     for (int level = 0; level <= site.level; level++) {
@@ -318,7 +314,7 @@ void Regions::chain(int stage_id, std::vector<Site>& sites) const {
     } else {
         sites.push_back(Site{});
     }
-    const StageNest& nest = nest_of(stage_id);
+    const StageNest& nest = nest_of(index_, nest_, stage_id);
     const std::vector<int>& order = index_.nest_order(stage_id, nest.vector_loop);
     for (int level = 0; level < nest.inner_level(); level++) {
         const Trips& trips = nest.levels[static_cast<size_t>(level)];

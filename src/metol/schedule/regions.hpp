@@ -74,7 +74,6 @@ class Regions {
     Box required_at(int func, const Site& site);
     void narrow(int stage, const Site& site, Box& box) const;
     int64_t turns_of(const Site& site) const;
-    const StageNest& nest_of(int stage) const;
 
     // Hashes all that decides which part of `func` is needed anywhere: what consumes it, and what consumes that.
     uint64_t readers(int func);

@@ -120,42 +120,6 @@ const metol::LoopNest& only(const States& states) {
     return *states.values.front();
 }
 
-void bind_loop_nest(py::module_& m) {
-    py::enum_<metol::Placement>(m, "Placement", "Where a Func is computed.")
-        .value("UNSCHEDULED", metol::Placement::Unscheduled)
-        .value("INLINE", metol::Placement::Inline)
-        .value("ROOT", metol::Placement::Root)
-        .value("AT", metol::Placement::At);
-    py::enum_<metol::Storage>(m, "Storage", "Where the storage of a Func computed inside another lies.")
-        .value("PLAIN", metol::Storage::Plain)
-        .value("STACK", metol::Storage::Stack)
-        .value("HOISTED", metol::Storage::Hoisted);
-    py::class_<metol::Site>(m, "Site", "The body of a level of a Stage; stage -1 is the root.")
-        .def_readonly("stage", &metol::Site::stage)
-        .def_readonly("level", &metol::Site::level)
-        .def_property_readonly("is_root", &metol::Site::is_root);
-    py::class_<metol::StageNest>(m, "StageNest", "The tiling of one Stage; levels[-1] counts points, the others trips.")
-        .def_readonly("levels", &metol::StageNest::levels)
-        .def_readonly("vector_loop", &metol::StageNest::vector_loop)
-        .def_readonly("vector_width", &metol::StageNest::vector_width)
-        .def_readonly("is_parallel", &metol::StageNest::is_parallel)
-        .def_readonly("leader", &metol::StageNest::leader)
-        .def_readonly("shared_level", &metol::StageNest::shared_level)
-        .def_readonly("prefetched", &metol::StageNest::prefetched)
-        .def_readonly("prefetch_level", &metol::StageNest::prefetch_level)
-        .def_readonly("prefetch_loop", &metol::StageNest::prefetch_loop);
-    py::class_<metol::FuncSchedule>(m, "FuncSchedule", "All that has been decided about one Func.")
-        .def_readonly("func", &metol::FuncSchedule::func)
-        .def_readonly("placement", &metol::FuncSchedule::placement)
-        .def_readonly("compute", &metol::FuncSchedule::compute)
-        .def_readonly("store", &metol::FuncSchedule::store)
-        .def_readonly("slide_dim", &metol::FuncSchedule::slide_dim)
-        .def_readonly("innermost_dim", &metol::FuncSchedule::innermost_dim)
-        .def_readonly("storage", &metol::FuncSchedule::storage)
-        .def_readonly("row_alignment", &metol::FuncSchedule::row_alignment)
-        .def_readonly("stages", &metol::FuncSchedule::stages);
-}
-
 void bind_options(py::module_& m) {
     py::class_<metol::SpaceOptions>(m, "SpaceOptions", "Parts of the space that can be switched off.")
         .def(py::init<>())
@@ -353,6 +317,47 @@ void bind_space(py::module_& m) {
             },
             py::arg("states"), "Feature rows, [B, S, F] float32.")
         .def(
+            "amended",
+            [](const std::shared_ptr<Space>& space, const States& base,
+               const std::vector<std::vector<std::vector<int>>>& variants) {
+                only(base);
+                std::vector<std::vector<metol::Decision>> decisions(variants.size());
+                for (size_t i = 0; i < variants.size(); i++) {
+                    std::ranges::transform(variants[i], std::back_inserter(decisions[i]), decode);
+                }
+                std::vector<metol::State> made;
+                {
+                    const py::gil_scoped_release release;
+                    made = space->amended(base.values.front(), decisions);
+                }
+                std::vector<int32_t> numbers;
+                for (size_t i = 0; i < made.size(); i++) {
+                    if (made[i]) {
+                        numbers.push_back(static_cast<int32_t>(i));
+                    }
+                }
+                std::erase(made, nullptr);
+                return py::make_tuple(States{space, std::move(made)}, to_array(numbers));
+            },
+            py::arg("base"), py::arg("variants"),
+            "A complete loop nest with some Funcs decided about anew, and which variants are legal, [states] int32.")
+        .def(
+            "featurize_stages",
+            [](Space& space, const States& states, const std::vector<int32_t>& stages) {
+                std::vector<float> features;
+                {
+                    const py::gil_scoped_release release;
+                    features = space.featurize_stages(states.values, stages);
+                }
+                const auto columns = static_cast<py::ssize_t>(space.target().feature_columns().size());
+                return py::array_t<float>(
+                    {static_cast<py::ssize_t>(states.values.size()), static_cast<py::ssize_t>(stages.size()), columns},
+                    features.data());
+            },
+            py::arg("states"), py::arg("stages"), "Feature rows of some Stages alone, [B, stages, F] float32.")
+        .def_property_readonly(
+            "dag", [](const Space& space) { return space.index().dag; }, "The pipeline.")
+        .def(
             "terms",
             [](const Space& space, const py::array_t<float, py::array::c_style | py::array::forcecast>& row) {
                 std::vector<double> terms(space.target().term_columns().size());
@@ -473,7 +478,6 @@ void bind_space(py::module_& m) {
 }  // namespace
 
 void bind_search(py::module_& m) {
-    bind_loop_nest(m);
     bind_options(m);
     bind_states(m);
     bind_space(m);

@@ -79,11 +79,11 @@ void Groups::members(const PipelineIndex& index, size_t group, std::vector<int32
     }
 }
 
-uint64_t Groups::context_of(const LoopNest& nest, std::span<const int32_t> members) const {
+uint64_t Groups::context_of(const LoopNest& nest, std::span<const int32_t> members, bool rows_see_siblings) const {
     uint64_t sum = 0;
     for (int32_t func : members) {
         const auto f = static_cast<size_t>(func);
-        sum += combine(is_host_[f] ? nest[func].hash : nest[func].outline_hash, producers_[f]);
+        sum += combine(is_host_[f] || rows_see_siblings ? nest[func].hash : nest[func].outline_hash, producers_[f]);
     }
     return sum;
 }

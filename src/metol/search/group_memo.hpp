@@ -4,7 +4,7 @@
 // The key of a sub-nest hashes every FuncSchedule in it, what is inlined into it, and where the Funcs that it reads
 // from outside are and how they are laid out: all that its feature rows depend on. The row of a Stage depends on less:
 // of a Func that nothing is computed inside, the tilings matter to its own Stages alone, because no other Stage looks
-// at regions or traffic from within its loops.
+// at regions or traffic from within its loops; unless its target says that all rows see the tilings of all.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class Groups {
     // Hashes all that the row of `stage` depends on; `context` is the `context_of` its sub-nest.
     uint64_t row_key(const PipelineIndex& index, const LoopNest& nest, int stage, uint64_t context) const;
     // Hashes what is common to the row keys of a sub-nest.
-    uint64_t context_of(const LoopNest& nest, std::span<const int32_t> members) const;
+    uint64_t context_of(const LoopNest& nest, std::span<const int32_t> members, bool rows_see_siblings) const;
 
   private:
     uint64_t producers_hash(const PipelineIndex& index, const LoopNest& nest, int func) const;

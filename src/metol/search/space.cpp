@@ -440,6 +440,24 @@ std::vector<State> Space::neighbours(const State& state, size_t position) {
     return made;
 }
 
+std::vector<State> Space::amended(const State& base, std::span<const std::vector<Decision>> variants) {
+    std::vector<State> made(variants.size());
+    shared_->workers.run(variants.size(), [&](size_t i) {
+        LoopNest nest = *base;
+        LoopNest scratch;
+        for (const Decision& decision : variants[i]) {
+            if (!target_->is_offered(*index_, nest, decision) || decide(nest, decision, scratch) != Pruned::None) {
+                return;
+            }
+            std::swap(nest, scratch);
+        }
+        nest.path = nullptr;
+        nest.decisions_made = static_cast<int32_t>(steps_.size());
+        made[i] = std::make_shared<const LoopNest>(std::move(nest));
+    });
+    return made;
+}
+
 void Space::parallel(size_t count, const std::function<void(size_t)>& body) {
     shared_->workers.run(count, body);
 }

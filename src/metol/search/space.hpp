@@ -91,6 +91,14 @@ class Space {
     // as before; where one no longer applies, the Func goes to root, or keeps the tiling it has by default.
     std::vector<State> neighbours(const State& state, size_t position);
 
+    // What a complete loop nest becomes where decisions about some of its Funcs are made anew, each variant by itself;
+    // null where one is illegal. All other Funcs stay as they are, whether or not that still fits: for what looks at
+    // those in question alone. States made so have no path.
+    std::vector<State> amended(const State& base, std::span<const std::vector<Decision>> variants);
+    // The rows of some Stages, [states, stages, features], as their own sub-nests alone make them: those of inlined
+    // Funcs, too, as far as they are inlined there.
+    std::vector<float> featurize_stages(std::span<const State> states, std::span<const int32_t> stages);
+
     std::shared_ptr<Space> restricted(SpaceOptions options) const;
     const SpaceOptions& options() const { return options_; }
     std::array<int64_t, static_cast<size_t>(Pruned::Count)> pruned_counts() const;

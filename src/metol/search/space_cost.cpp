@@ -1,5 +1,6 @@
 // What loop nests look like and what they cost: rows from the target, remembered where nothing they depend on changed.
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 #include "schedule/hashing.hpp"
@@ -130,7 +131,7 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
     thread_local Scratch scratch;
     auto& [members, stages, keys, costs, missing, positions, rows] = scratch;
     groups.members(*index_, group, members);
-    const uint64_t context = groups.context_of(nest, members);
+    const uint64_t context = groups.context_of(nest, members, target_->rows_see_siblings());
     stages.clear();
     keys.clear();
     for (int32_t func : members) {
@@ -270,6 +271,45 @@ std::vector<double> Space::func_seconds(const State& state, const CostModelWeigh
         seconds[static_cast<size_t>(index_->stage(static_cast<int>(stage)).func)] += stages[stage];
     }
     return seconds;
+}
+
+std::vector<float> Space::featurize_stages(std::span<const State> states, std::span<const int32_t> stages) {
+    const size_t columns = target_->feature_columns().size();
+    const size_t size = stages.size() * columns;
+    std::vector<float> features(states.size() * size, 0.0F);
+    shared_->workers.run(states.size(), [&](size_t i) {
+        const std::span<float> all(features.data() + i * size, size);
+        const auto place_of = [&](int32_t stage) {
+            return static_cast<size_t>(std::ranges::find(stages, stage) - stages.begin());
+        };
+        Groups groups;
+        groups.find(*index_, *states[i]);
+        std::vector<int32_t> members;
+        for (size_t group = 0; group < groups.count(); group++) {
+            groups.members(*index_, group, members);
+            std::vector<int32_t> wanted;
+            for (int32_t func : members) {
+                std::ranges::copy_if(index_->func(func).stages, std::back_inserter(wanted),
+                                     [&](int32_t stage) { return place_of(stage) < stages.size(); });
+            }
+            if (wanted.empty()) {
+                continue;
+            }
+            std::vector<StageRow> rows(wanted.size());
+            featurize_group({*index_, *states[i], members}, wanted, false, rows);
+            for (size_t s = 0; s < wanted.size(); s++) {
+                std::ranges::copy(rows[s].row, all.subspan(place_of(wanted[s]) * columns, columns).begin());
+            }
+            for (const StageRow& row : rows) {
+                for (const StageRow::Inlined& part : row.inlined) {
+                    if (const size_t place = place_of(part.stage); place < stages.size()) {
+                        target_->add_inlined(part.row, all.subspan(place * columns, columns));
+                    }
+                }
+            }
+        }
+    });
+    return features;
 }
 
 std::vector<float> Space::featurize(std::span<const State> states) {

@@ -105,6 +105,8 @@ class Target {
     // by zero may be left at zero. Which rows of inlined Funcs there are does not depend on the iteration.
     virtual void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool is_analytical,
                            std::span<StageRow> rows) const = 0;
+    // Do the rows of all Stages of a sub-nest depend on the tilings of each of them?
+    virtual bool rows_see_siblings() const = 0;
     // Adds to the row of a Func what another sub-nest that inlines it does with it.
     virtual void add_inlined(std::span<const float> part, std::span<float> row) const = 0;
     // Fills the columns that depend on all groups at once, in the rows of a whole state.

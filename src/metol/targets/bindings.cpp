@@ -42,8 +42,14 @@ void bind_targets(py::module_& m) {
 #define METOL_FIELD(name) .def_readwrite(#name, &metol::GpuParameters::name)
             METOL_FIELD(multiprocessors) METOL_FIELD(warp_threads) METOL_FIELD(sector_bytes)
                 METOL_FIELD(max_threads_per_block) METOL_FIELD(max_threads_per_multiprocessor)
-                    METOL_FIELD(max_blocks_per_multiprocessor) METOL_FIELD(warps_to_hide_latency)
-                        METOL_FIELD(seconds_per_launch) METOL_FIELD(seconds_per_sector) METOL_FIELD(seconds_per_l2_byte)
-                            METOL_FIELD(seconds_per_memory_byte) METOL_FIELD(point_seconds);
+                    METOL_FIELD(max_blocks_per_multiprocessor) METOL_FIELD(max_registers_per_thread)
+                        METOL_FIELD(registers_per_multiprocessor) METOL_FIELD(max_registers_per_block)
+                            METOL_FIELD(register_unit) METOL_FIELD(warp_unit) METOL_FIELD(shared_bytes_per_block)
+                                METOL_FIELD(shared_bytes_per_multiprocessor) METOL_FIELD(shared_unit_bytes)
+                                    METOL_FIELD(shared_reserved_bytes) METOL_FIELD(shared_banks)
+                                        METOL_FIELD(seconds_per_shared_turn) METOL_FIELD(seconds_per_barrier)
+                                            METOL_FIELD(warps_to_hide_latency) METOL_FIELD(seconds_per_launch)
+                                                METOL_FIELD(seconds_per_sector) METOL_FIELD(seconds_per_l2_byte)
+                                                    METOL_FIELD(seconds_per_memory_byte) METOL_FIELD(point_seconds);
 #undef METOL_FIELD
 }

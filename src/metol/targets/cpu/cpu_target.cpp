@@ -44,6 +44,8 @@ class CpuTarget final : public Target {
         cpu::GroupFeaturizer(machine_, sub_nest).run(stages, is_analytical, rows);
     }
 
+    bool rows_see_siblings() const override { return false; }
+
     void add_inlined(std::span<const float> part, std::span<float> row) const override {
         cpu::add_inlined_row(part, row);
     }

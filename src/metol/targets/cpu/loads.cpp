@@ -73,31 +73,13 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
     TileLoads loads;
     const Func& producer = index.func(access.producer);
     const int innermost_dim = layout_of(index, nest, access.producer);
-    // Distinct positions along each coordinate over the whole tile, the vector loop's lanes counted as one.
-    double positions = 1;
-    double per_point = 1;
-    for (size_t d = 0; d < access.jacobian.size(); d++) {
-        double distinct = access.distinct[d];
-        per_point *= distinct;
-        for (size_t i = 0; i < tile.loops; i++) {
-            const double slope = access.jacobian[d][i];
-            const bool is_vector = static_cast<int>(i) == tile.vector_loop;
-            const double steps = is_vector ? tile.points[i] / std::max(1, tile.vector_width) : tile.points[i];
-            if (slope == 0 || steps <= 1) {
-                continue;
-            }
-            if (is_vector || std::isnan(slope)) {
-                distinct *= steps;
-            } else {
-                distinct = std::min(distinct * steps, distinct + std::abs(slope) * (steps - 1));
-            }
-        }
-        positions *= distinct;
+    Trips steps = tile.points;
+    if (tile.vector_loop >= 0) {  // the lanes of a vector count as one
+        steps[static_cast<size_t>(tile.vector_loop)] /= std::max(1, tile.vector_width);
     }
-    const double fill = per_point > 0 ? access.count / per_point : 1;
-    const double distinct_loads = std::max(1.0, positions * fill);
+    const double distinct = distinct_loads(access, tile.loops, steps, tile.vector_loop);
     if (tile.vector_loop < 0) {
-        loads.scalar = distinct_loads;
+        loads.scalar = distinct;
         return loads;
     }
     double stride = 0;
@@ -105,19 +87,18 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
         divide_up(static_cast<int64_t>(tile.vector_width) * producer.bytes_per_point(), tile.vector_bytes);
     switch (classify(access, tile.vector_loop, innermost_dim, stride)) {
         case VectorAccess::Broadcast:
-            loads.scalar = distinct_loads;
+            loads.scalar = distinct;
             break;
         case VectorAccess::Dense: {
             const double clamped = access.is_clamped ? tile.clamped_share : 0;
             const double taps = innermost_dim < 0 ? 1 : access.distinct[static_cast<size_t>(innermost_dim)];
             const double straddling = straddling_share(taps, row_period, tile.vector_bytes);
-            loads.dense =
-                (1 - clamped) * distinct_loads * registers * (1 + straddling) * std::max(1.0, std::ceil(stride));
-            loads.scalar = clamped * distinct_loads * tile.vector_width;
+            loads.dense = (1 - clamped) * distinct * registers * (1 + straddling) * std::max(1.0, std::ceil(stride));
+            loads.scalar = clamped * distinct * tile.vector_width;
             break;
         }
         case VectorAccess::Gather:
-            loads.scalar = distinct_loads * tile.vector_width;
+            loads.scalar = distinct * tile.vector_width;
             break;
     }
     return loads;

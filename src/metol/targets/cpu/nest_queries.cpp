@@ -4,15 +4,6 @@
 
 namespace metol::cpu {
 
-const StageNest& nest_of(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
-    const Stage& stage = index.stage(stage_id);
-    return nest[stage.func].stages[static_cast<size_t>(stage.index)];
-}
-
-int loops_that_turn(const Trips& trips) {
-    return static_cast<int>(std::count_if(trips.begin(), trips.end(), [](int32_t count) { return count > 1; }));
-}
-
 std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     const FuncSchedule& schedule = nest[index.stage(stage_id).func];
     std::vector<Site> sites;
@@ -44,10 +35,6 @@ bool may_vectorize(const PipelineIndex& index, int stage_id) {
            !index.reads_as_aligned[static_cast<size_t>(stage_id)];
 }
 
-const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
-    return nest_of(index, nest, site.stage).levels[static_cast<size_t>(site.level)];
-}
-
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
     return site.level == 0 && nest_of(index, nest, site.stage).is_parallel;
 }
@@ -74,35 +61,6 @@ bool can_be_parallel(const PipelineIndex& index, const LoopNest& nest, const Fun
 }
 
 std::vector<Site> common_sites(const PipelineIndex& index, const LoopNest& nest, int func) {
-    const std::vector<int> readers = readers_of(index, nest, func);
-    std::vector<Site> common;
-    for (size_t i = 0; i < readers.size(); i++) {
-        const std::vector<Site> sites = bodies(index, nest, readers[i]);
-        if (i == 0) {
-            common = sites;
-            continue;
-        }
-        const auto [end, unused] = std::mismatch(common.begin(), common.end(), sites.begin(), sites.end());
-        common.erase(end, common.end());
-    }
-    return common;
-}
-int dimension_read_densely(const PipelineIndex& index, const LoopNest& nest, int func) {
-    std::array<int, kMaxLoops> votes{};
-    for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
-        const Stage& stage = index.stage(consumer.stage);
-        if (!nest[stage.func].is_computed()) {
-            continue;
-        }
-        const int v = nest_of(index, nest, consumer.stage).vector_loop;
-        for (const Access& access : stage.edges[static_cast<size_t>(consumer.edge)].accesses) {
-            for (size_t d = 0; d < access.jacobian.size() && v >= 0; d++) {
-                const JacobianRow& row = access.jacobian[d];
-                const auto loop = static_cast<size_t>(v);
-                votes[d] += row.is_known[loop] && row.numerator[loop] != 0 ? access.count : 0;
-            }
-        }
-    }
-    return static_cast<int>(std::max_element(votes.begin(), votes.end()) - votes.begin());
+    return common_places(index, nest, func, [&](int stage) { return bodies(index, nest, stage); });
 }
 }  // namespace metol::cpu

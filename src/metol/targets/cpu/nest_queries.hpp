@@ -1,22 +1,15 @@
 // What deciding asks of a loop nest: which levels enclose a Stage, who reads a Func, which places enclose every use.
 #pragma once
 
-#include "schedule/reads.hpp"
+#include "schedule/nest_queries.hpp"
 
 namespace metol::cpu {
-
-const StageNest& nest_of(const PipelineIndex& index, const LoopNest& nest, int stage_id);
-
-// Loops of a level with more than one iteration.
-int loops_that_turn(const Trips& trips);
 
 // The bodies of the levels that enclose `stage`, its own included, outermost first.
 std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int stage_id);
 
 // May the lanes of a vector run a Stage at all, along whichever loop?
 bool may_vectorize(const PipelineIndex& index, int stage_id);
-
-const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Site& site);
 
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site);
 
@@ -31,8 +24,5 @@ bool can_be_parallel(const PipelineIndex& index, const LoopNest& nest, const Fun
 
 // The bodies of levels that enclose every use of `func`, outermost first; the root is not among them.
 std::vector<Site> common_sites(const PipelineIndex& index, const LoopNest& nest, int func);
-
-// The dimension along which the vectors of the consumers run, if they do; otherwise the first.
-int dimension_read_densely(const PipelineIndex& index, const LoopNest& nest, int func);
 
 }  // namespace metol::cpu

@@ -5,7 +5,7 @@ from metol.targets.gpu.devices import DEVICES
 from metol.targets.gpu.driver import detect_gpu
 from metol.targets.gpu.machine import GpuMachine
 from metol.targets.gpu.occupancy import Limit, Occupancy, occupancy
-from metol.targets.gpu.parameters import gpu_parameters
+from metol.targets.gpu.parameters import gpu_parameters, lane_cycles
 
 __all__ = [
     "CAPABILITIES",
@@ -18,5 +18,6 @@ __all__ = [
     "compute_capability",
     "detect_gpu",
     "gpu_parameters",
+    "lane_cycles",
     "occupancy",
 ]

@@ -11,6 +11,8 @@ void analytical_coefficients(const GpuParameters& machine, int stage, std::span<
     std::fill(out.begin(), out.end(), 0.0);
     out[t_compute] = out[t_inlined_compute] = machine.point_seconds[static_cast<size_t>(stage)];
     out[t_sectors] = machine.seconds_per_sector;
+    out[t_shared_turns] = machine.seconds_per_shared_turn;
+    out[t_barriers] = machine.seconds_per_barrier;
     out[t_l2_bytes] = machine.seconds_per_l2_byte;
     out[t_memory_bytes] = machine.seconds_per_memory_byte;
     out[t_launches] = machine.seconds_per_launch;

@@ -18,10 +18,22 @@ struct GpuParameters final : MachineParameters {
     int32_t max_threads_per_block = 1024;
     int32_t max_threads_per_multiprocessor = 1024;
     int32_t max_blocks_per_multiprocessor = 16;
+    int32_t max_registers_per_thread = 255;
+    int32_t registers_per_multiprocessor = 65536;
+    int32_t max_registers_per_block = 65536;
+    int32_t register_unit = 256;  // registers are given out to warps in multiples of it
+    int32_t warp_unit = 4;        // and to a multiple of so many warps
+    int32_t shared_bytes_per_block = 48 * 1024;
+    int32_t shared_bytes_per_multiprocessor = 64 * 1024;
+    int32_t shared_unit_bytes = 256;    // shared memory is given out to blocks in multiples of it
+    int32_t shared_reserved_bytes = 0;  // that each block takes besides
+    int32_t shared_banks = 32;          // words of shared memory that a warp reaches at once
     double warps_to_hide_latency = 16;  // that a multiprocessor must hold to be busy all the time
     double seconds_per_launch = 0;
     // With every multiprocessor busy:
     double seconds_per_sector = 0;       // between threads and the first cache
+    double seconds_per_shared_turn = 0;  // of all banks at once
+    double seconds_per_barrier = 0;      // of a block
     double seconds_per_l2_byte = 0;      // into the first cache
     double seconds_per_memory_byte = 0;  // from and to memory
     std::vector<double> point_seconds;   // [Stages] arithmetic of a point

@@ -41,6 +41,9 @@ class GpuTarget final : public Target {
         gpu::featurize(machine_, sub_nest, stages, rows);
     }
 
+    // All share the threads and the memory of one block.
+    bool rows_see_siblings() const override { return true; }
+
     void add_inlined(std::span<const float> part, std::span<float> row) const override {
         gpu::add_inlined_row(part, row);
     }

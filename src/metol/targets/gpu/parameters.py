@@ -6,7 +6,7 @@ from metol import _core
 from metol.pipeline import PipelineDag, op_classes
 from metol.targets.gpu.machine import GpuMachine
 
-__all__ = ["gpu_parameters"]
+__all__ = ["gpu_parameters", "lane_cycles"]
 
 # Lanes that one operation of a class takes for a cycle, by the throughput table of the CUDA C programming guide
 # (compute capability 7.5 and 8.0) for what is one instruction; by the length of the usual sequence for what is several.
@@ -43,6 +43,8 @@ _LANE_CYCLES: Final = {
 }
 # What every point costs besides: its place in the grid, and the address of its result.
 _POINT_LANE_CYCLES: Final = 4.0
+# What a multiprocessor is idle at a barrier, until the first warp goes on.
+_BARRIER_CYCLES: Final = 32.0
 
 
 def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters:
@@ -62,18 +64,33 @@ def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters
     parameters.max_threads_per_block = machine.max_threads_per_block
     parameters.max_threads_per_multiprocessor = machine.max_threads_per_multiprocessor
     parameters.max_blocks_per_multiprocessor = machine.max_blocks_per_multiprocessor
+    parameters.max_registers_per_thread = machine.max_registers_per_thread
+    parameters.registers_per_multiprocessor = machine.registers_per_multiprocessor
+    parameters.max_registers_per_block = machine.max_registers_per_block
+    parameters.register_unit = machine.capability.register_unit
+    parameters.warp_unit = machine.capability.warp_unit
+    parameters.shared_bytes_per_block = machine.shared_bytes_per_block
+    parameters.shared_bytes_per_multiprocessor = machine.shared_bytes_per_multiprocessor
+    parameters.shared_unit_bytes = machine.capability.shared_unit_bytes
+    parameters.shared_reserved_bytes = machine.capability.reserved_shared_bytes
     parameters.warps_to_hide_latency = machine.warps_to_hide_latency
     cycles_per_second = machine.multiprocessors * machine.clock_hz
     parameters.seconds_per_launch = machine.launch_seconds
     parameters.seconds_per_sector = machine.sector_bytes / (machine.l1_bytes_per_cycle * cycles_per_second)
+    parameters.seconds_per_shared_turn = 1 / cycles_per_second
+    parameters.seconds_per_barrier = _BARRIER_CYCLES / cycles_per_second
     parameters.seconds_per_l2_byte = 1 / machine.l2_bytes_per_second
     parameters.seconds_per_memory_byte = 1 / machine.memory_bytes_per_second
     lane_seconds = 1 / (machine.lanes * cycles_per_second)
-    parameters.point_seconds = [lane_seconds * _lane_cycles(stage) for stage in dag.stages]
+    parameters.point_seconds = [lane_seconds * cycles for cycles in lane_cycles(dag)]
     return parameters
 
 
+def lane_cycles(dag: PipelineDag) -> list[float]:
+    """Return the cycles of one lane for the arithmetic of one point, [stages]."""
+    return [_lane_cycles(stage) for stage in dag.stages]
+
+
 def _lane_cycles(stage: _core.Stage) -> float:
-    """Cycles of one lane for the arithmetic of one point."""
     counts = zip(op_classes(), stage.op_histogram, strict=True)
     return _POINT_LANE_CYCLES + sum(count * _LANE_CYCLES.get(op.name, 0.0) for op, count in counts)

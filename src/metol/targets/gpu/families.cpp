@@ -1,0 +1,179 @@
+// What can be decided next: the candidates of each step of the GPU space.
+#include <algorithm>
+
+#include "schedule/tilings.hpp"
+#include "targets/gpu/decisions.hpp"
+#include "targets/gpu/tiling.hpp"
+
+namespace metol::gpu {
+
+namespace {
+
+std::vector<DecisionFamily> location_families(const PipelineIndex& index, const LoopNest& nest, int func,
+                                              const SpaceOptions& options) {
+    std::vector<DecisionFamily> families;
+    Decision decision;
+    decision.func = static_cast<int16_t>(func);
+    const auto f = static_cast<size_t>(func);
+    if (options.allow_inline && index.is_inlinable[f]) {
+        decision.kind = DecisionKind::Inline;
+        families.push_back({decision, {}});
+        if (index.must_inline[f]) {
+            return families;
+        }
+    }
+    decision.kind = DecisionKind::Root;
+    families.push_back({decision, {}});
+    const bool is_ours = !index.func(func).is_output && !index.func(func).is_extern;
+    if (!options.allow_compute_at || !is_ours || !has_constant_region(index, nest, func)) {
+        return families;
+    }
+    decision.kind = DecisionKind::At;
+    decision.trips.fill(1);
+    for (const Site& site : kernel_sites(index, nest, func)) {
+        if (site.level == kThreads && !has_constant_share(index, nest, func)) {
+            continue;
+        }
+        decision.stage = site.stage;
+        decision.level = site.level;
+        families.push_back({decision, {}});
+    }
+    return families;
+}
+
+// Points of a thread along a loop: small powers of two, all of a short loop, and what leaves whole warps.
+std::vector<int32_t> point_choices(const GpuParameters& machine, int64_t extent) {
+    std::vector<int32_t> choices;
+    for (int32_t points : kPoints) {
+        if (points <= extent) {
+            choices.push_back(points);
+        }
+    }
+    for (int32_t points : kOddPoints) {
+        if (points == extent || extent % (static_cast<int64_t>(points) * machine.warp_threads) == 0) {
+            choices.push_back(points);
+        }
+    }
+    return choices;
+}
+
+std::vector<DecisionFamily> point_families(const GpuParameters& machine, const PipelineIndex& index,
+                                           const LoopNest& nest, const DecisionStep& step,
+                                           const SpaceOptions& options) {
+    const Stage& stage = index.stage(step.stage);
+    Regions regions(index, nest);
+    const Box loops = regions.loops(step.stage, nest[step.func].compute);
+    const std::vector<int> candidates = pure_loops(stage, -1);
+    std::vector<DecisionFamily> families;
+    for (size_t c = 0; c < std::min(candidates.size(), kBlockDimensions); c++) {
+        if (c > 0 && loops[candidates[c]].extent() <= 1) {
+            continue;
+        }
+        Decision decision;
+        decision.kind = DecisionKind::Inner;
+        decision.func = step.func;
+        decision.stage = step.stage;
+        decision.vector_loop = static_cast<int8_t>(candidates[c]);
+        DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
+        const std::vector<int> order = pure_loops(stage, candidates[c]);
+        for (size_t d = 0; d < std::min(order.size(), kBlockDimensions) && options.allow_unroll; d++) {
+            family.choices[static_cast<size_t>(order[d])] = point_choices(machine, loops[order[d]].extent());
+        }
+        families.push_back(std::move(family));
+    }
+    return families;
+}
+
+std::vector<DecisionFamily> thread_families(const GpuParameters& machine, const PipelineIndex& index,
+                                            const LoopNest& nest, const DecisionStep& step) {
+    const Stage& stage = index.stage(step.stage);
+    const StageNest& own = nest_of(index, nest, step.stage);
+    Regions regions(index, nest);
+    const Box loops = regions.loops(step.stage, Site{});
+    Decision decision;
+    decision.kind = DecisionKind::Parallel;
+    decision.func = step.func;
+    decision.stage = step.stage;
+    DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
+    const std::vector<int> order = pure_loops(stage, own.vector_loop);
+    for (size_t d = 0; d < std::min(order.size(), kBlockDimensions); d++) {
+        const auto loop = static_cast<size_t>(order[d]);
+        const int64_t tiles = divide_up(std::max<int64_t>(1, loops[order[d]].extent()), own.levels[kPoint][loop]);
+        const int32_t most = std::min(power_of_two_at_least(tiles), machine.max_threads_per_block);
+        std::vector<int32_t>& choices = family.choices[loop];
+        choices.clear();
+        const std::span<const int32_t> counts =
+            d == 0 ? std::span<const int32_t>(kFirstThreads) : std::span<const int32_t>(kOtherThreads);
+        std::copy_if(counts.begin(), counts.end(), std::back_inserter(choices),
+                     [&](int32_t count) { return count <= most; });
+        if (choices.empty()) {
+            choices.push_back(most);
+        }
+    }
+    return {family};
+}
+
+bool has_threads(const PipelineIndex& index, const LoopNest& nest, const DecisionStep& step) {
+    return nest[step.func].is_computed() && nest_of(index, nest, step.stage).vector_loop >= 0;
+}
+
+}  // namespace
+
+std::vector<DecisionStep> steps(const PipelineIndex& index) {
+    std::vector<DecisionStep> all;
+    for (int32_t func : index.order) {
+        const auto f = static_cast<int16_t>(func);
+        all.push_back({DecisionStep::Kind::Location, f, -1});
+        if (index.must_inline[static_cast<size_t>(func)] || index.func(func).is_extern) {
+            continue;
+        }
+        for (int32_t stage : index.func(func).stages) {
+            all.push_back({DecisionStep::Kind::Inner, f, static_cast<int16_t>(stage)});
+            all.push_back({DecisionStep::Kind::Parallel, f, static_cast<int16_t>(stage)});
+        }
+    }
+    return all;
+}
+
+std::vector<DecisionFamily> families(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
+                                     const DecisionStep& step, const SpaceOptions& options) {
+    if (step.kind == DecisionStep::Kind::Location) {
+        return location_families(index, nest, step.func, options);
+    }
+    if (step.kind == DecisionStep::Kind::Inner && has_threads(index, nest, step)) {
+        return point_families(machine, index, nest, step, options);
+    }
+    const bool is_root = nest[step.func].placement == Placement::Root;
+    if (step.kind == DecisionStep::Kind::Parallel && is_root && has_threads(index, nest, step)) {
+        return thread_families(machine, index, nest, step);
+    }
+    Decision keep;
+    keep.func = step.func;
+    keep.stage = step.stage;
+    return {{keep, {}}};
+}
+
+bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) {
+    switch (decision.kind) {
+        case DecisionKind::Inner:
+            return nest[decision.func].is_computed();
+        case DecisionKind::Parallel:
+            return nest[decision.func].placement == Placement::Root;
+        case DecisionKind::Inline:
+            return index.is_inlinable[static_cast<size_t>(decision.func)] != 0;
+        case DecisionKind::At: {
+            const std::vector<Site> sites = kernel_sites(index, nest, decision.func);
+            const Site wanted{decision.stage, decision.level, Site::kAllLoops};
+            return has_constant_region(index, nest, decision.func) &&
+                   (decision.level != kThreads || has_constant_share(index, nest, decision.func)) &&
+                   std::find(sites.begin(), sites.end(), wanted) != sites.end();
+        }
+        case DecisionKind::Keep:
+        case DecisionKind::Root:
+            return true;
+        default:
+            return false;
+    }
+}
+
+}  // namespace metol::gpu

@@ -1,0 +1,194 @@
+#include "targets/gpu/kernels.hpp"
+
+#include <cmath>
+
+namespace metol::gpu {
+
+namespace {
+
+// Addresses, counters and the like of any kernel; and how many values a point of a tile keeps alive.
+constexpr double kBaseRegisters = 24;
+constexpr double kRegistersPerPoint = 2;
+constexpr double kRegisterBytes = 4;
+
+int64_t product(const Trips& trips) {
+    int64_t total = 1;
+    for (int32_t count : trips) {
+        total *= count;
+    }
+    return total;
+}
+
+// The blocks and threads around a Stage and of its own, outermost first.
+std::vector<Site> places(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const Stage& stage = index.stage(stage_id);
+    const FuncSchedule& schedule = nest[stage.func];
+    const StageNest& own = nest_of(index, nest, stage_id);
+    std::vector<Site> sites;
+    if (stage.is_extern || stage.is_undef) {
+        return sites;
+    }
+    if (schedule.placement == Placement::At) {
+        for (const Site& site : places(index, nest, schedule.compute.stage)) {
+            if (site.stage == schedule.compute.stage && site.level > schedule.compute.level) {
+                break;
+            }
+            sites.push_back(site);
+        }
+    }
+    const auto id = static_cast<int16_t>(stage_id);
+    const bool has_threads = own.vector_loop >= 0 && !is_in_thread(schedule);
+    if (has_threads && schedule.placement == Placement::Root) {
+        sites.push_back({id, kBlocks, Site::kAllLoops});
+    }
+    if (has_threads) {
+        sites.push_back({id, kThreads, Site::kAllLoops});
+    }
+    return sites;
+}
+
+// Values of one thread's tile that are in registers at once, 32 bits each.
+double tile_registers(const Stage& stage, const StageNest& nest) {
+    double points = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        points *= stage.loops[i].is_reduction ? 1 : nest.levels[kPoint][i];
+    }
+    const double words = std::max(1.0, std::ceil(stage.widest_bytes / kRegisterBytes));
+    return kRegistersPerPoint * std::min<double>(points, kMaxPoints) * words;
+}
+
+}  // namespace
+
+int64_t Kernel::threads_per_block() const {
+    return static_cast<int64_t>(threads[0]) * threads[1] * threads[2];
+}
+
+std::array<int8_t, kBlockDimensions> thread_loops(const Stage& stage, const StageNest& nest) {
+    std::array<int8_t, kBlockDimensions> loops;
+    loops.fill(-1);
+    if (nest.vector_loop < 0) {
+        return loops;
+    }
+    loops[0] = nest.vector_loop;
+    size_t dimension = 1;
+    for (size_t i = 0; i < stage.loops.size() && dimension < kBlockDimensions; i++) {
+        if (static_cast<int>(i) != nest.vector_loop && nest.levels[kThreads][i] > 1) {
+            loops[dimension++] = static_cast<int8_t>(i);
+        }
+    }
+    return loops;
+}
+
+ThreadCounts thread_counts(const Stage& stage, const StageNest& nest) {
+    const auto loops = thread_loops(stage, nest);
+    ThreadCounts counts;
+    for (size_t d = 0; d < kBlockDimensions; d++) {
+        counts[d] = loops[d] < 0 ? 1 : nest.levels[kThreads][static_cast<size_t>(loops[d])];
+    }
+    return counts;
+}
+
+bool is_in_thread(const FuncSchedule& schedule) {
+    return schedule.placement == Placement::At && schedule.compute.level == kThreads;
+}
+
+int kernel_of(const PipelineIndex& index, const LoopNest& nest, int stage) {
+    const FuncSchedule* schedule = &nest[index.stage(stage).func];
+    while (schedule->placement == Placement::At) {
+        stage = schedule->compute.stage;
+        schedule = &nest[index.stage(stage).func];
+    }
+    return stage;
+}
+
+std::vector<Site> kernel_sites(const PipelineIndex& index, const LoopNest& nest, int func) {
+    return common_places(index, nest, func, [&](int stage) { return places(index, nest, stage); });
+}
+
+bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int func) {
+    if (!index.has_identity_computed[static_cast<size_t>(func)]) {
+        return false;
+    }
+    for (int reader : readers_of(index, nest, func)) {
+        const Stage& stage = index.stage(reader);
+        for (const EffectiveAccess& access : effective_reads(index, nest, reader)->accesses) {
+            if (access.producer != func) {
+                continue;
+            }
+            for (const auto& row : access.jacobian) {
+                for (size_t i = 0; i < stage.loops.size(); i++) {
+                    const bool is_open = stage.loops[i].is_reduction && !stage.loops[i].has_constant_extent;
+                    if (std::isnan(row[i]) || (row[i] != 0 && is_open)) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+    return true;
+}
+
+bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int func) {
+    for (int reader : readers_of(index, nest, func)) {
+        const Stage& stage = index.stage(reader);
+        const StageNest& own = nest_of(index, nest, reader);
+        // All that one inside threads computes has a known size, too.
+        const bool is_whole = is_in_thread(nest[stage.func]);
+        for (const EffectiveAccess& access : effective_reads(index, nest, reader)->accesses) {
+            if (access.producer != func) {
+                continue;
+            }
+            if (access.is_clamped) {
+                return false;
+            }
+            for (size_t d = 0; d < access.jacobian.size(); d++) {
+                for (size_t i = 0; i < stage.loops.size(); i++) {
+                    const double slope = access.jacobian[d][i];
+                    const bool is_cut = slope != 0 && !stage.loops[i].is_reduction && own.levels[kPoint][i] > 1;
+                    if (access.phases[d][i] || slope != std::floor(slope) || (is_cut && !is_whole)) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+    return true;
+}
+
+Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int stage_id,
+              std::span<const int32_t> funcs) {
+    const Stage& root = index.stage(stage_id);
+    const StageNest& own = nest_of(index, nest, stage_id);
+    Kernel made;
+    made.stage = stage_id;
+    made.threads = thread_counts(root, own);
+    made.blocks = static_cast<double>(product(own.levels[kBlocks]));
+    double tile = tile_registers(root, own);
+    double kept = 0;
+    for (int32_t func : funcs) {
+        const FuncSchedule& schedule = nest[func];
+        if (schedule.placement != Placement::At || kernel_of(index, nest, schedule.compute.stage) != stage_id) {
+            continue;
+        }
+        made.members++;
+        const double bytes =
+            static_cast<double>(regions.computed(func, schedule.compute).points()) * index.func(func).bytes_per_point();
+        if (is_in_thread(schedule)) {
+            kept += bytes / kRegisterBytes;
+            continue;
+        }
+        made.shared_bytes += bytes;
+        for (size_t s = 0; s < schedule.stages.size(); s++) {
+            const Stage& stage = index.stage(index.func(func).stages[s]);
+            const ThreadCounts counts = thread_counts(stage, schedule.stages[s]);
+            for (size_t d = 0; d < kBlockDimensions; d++) {
+                made.threads[d] = std::max(made.threads[d], counts[d]);
+            }
+            tile = std::max(tile, tile_registers(stage, schedule.stages[s]));
+        }
+    }
+    made.registers = kBaseRegisters + tile + kept;
+    return made;
+}
+
+}  // namespace metol::gpu

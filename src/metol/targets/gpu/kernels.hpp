@@ -1,0 +1,54 @@
+// Kernels: a Stage of a Func at root with all that is computed inside its blocks and threads.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "schedule/nest_queries.hpp"
+#include "targets/gpu/gpu_parameters.hpp"
+#include "targets/gpu/limits.hpp"
+
+namespace metol::gpu {
+
+// The levels of the loops of a Stage (decisions.hpp).
+enum Level : int8_t { kBlocks, kThreads, kPoint };
+
+using ThreadCounts = std::array<int32_t, kBlockDimensions>;
+
+struct Kernel {
+    int stage = -1;           // of a Func at root
+    ThreadCounts threads{};   // of a block, by dimension: the most that any Stage in it takes
+    double blocks = 1;        // of a launch
+    double shared_bytes = 0;  // of a block: all that is stored in it
+    double registers = 0;     // of a thread, about
+    int members = 0;          // Funcs computed inside
+    int64_t threads_per_block() const;
+};
+
+// The loops along which the threads of a Stage lie, by dimension of the block, -1 for none: first the loop along which
+// the threads of a warp lie side by side, then all others with several threads.
+std::array<int8_t, kBlockDimensions> thread_loops(const Stage& stage, const StageNest& nest);
+
+ThreadCounts thread_counts(const Stage& stage, const StageNest& nest);
+
+// Is a Func computed by each thread for itself?
+bool is_in_thread(const FuncSchedule& schedule);
+
+// The Stage at root in whose kernel a Stage runs.
+int kernel_of(const PipelineIndex& index, const LoopNest& nest, int stage);
+
+// The places inside which a Func can be computed, outermost first: the blocks of a kernel, the threads of a Stage.
+std::vector<Site> kernel_sites(const PipelineIndex& index, const LoopNest& nest, int func);
+
+// Does what is needed of a Func inside a block have a size that no size of an output or input changes?
+bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int func);
+
+// Does what one thread needs of a Func have a size that Halide knows, wherever a guard cuts off what is around it? What
+// has none is not kept in registers, and Halide 21 allocates it in global memory of too small a size.
+bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int func);
+
+// The kernel of a Stage at root; `funcs` are those that may be inside it, in any order, others among them or not.
+Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int stage,
+              std::span<const int32_t> funcs);
+
+}  // namespace metol::gpu

@@ -1,0 +1,228 @@
+#include "targets/gpu/memory.hpp"
+
+#include <cmath>
+
+#include "targets/gpu/feature_table.hpp"
+
+namespace metol::gpu {
+
+namespace {
+
+constexpr Motion kStill = {0, 0, 0};
+
+// NaN, not zero times NaN.
+double times(double slope, double step) {
+    return slope == 0 || step == 0 ? 0 : slope * step;
+}
+
+}  // namespace
+
+StageMemory::StageMemory(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
+                         Regions& regions, int stage, const Kernel& kernel)
+    : machine_(machine),
+      index_(index),
+      nest_(nest),
+      regions_(regions),
+      id_(stage),
+      stage_(index.stage(stage)),
+      own_(nest_of(index, nest, stage)),
+      kernel_(kernel),
+      reads_(effective_reads(index, nest, stage)),
+      motion_(motion_of_loops(stage)) {}
+
+int StageMemory::host() const {
+    int stage = id_;
+    while (is_in_thread(nest_[index_.stage(stage).func])) {
+        stage = nest_[index_.stage(stage).func].compute.stage;
+    }
+    return stage;
+}
+
+Lanes StageMemory::lanes() const {
+    const int around = host();
+    return {kernel_.threads, thread_counts(index_.stage(around), nest_of(index_, nest_, around)),
+            machine_.warp_threads};
+}
+
+double StageMemory::points_per_thread() const {
+    double points = 1;
+    for (size_t i = 0; i < stage_.loops.size(); i++) {
+        points *= own_.levels[kPoint][i];
+    }
+    return points;
+}
+
+Memory StageMemory::memory_of(int func) const {
+    const FuncSchedule& schedule = nest_[func];
+    if (index_.func(func).is_input || schedule.placement == Placement::Root) {
+        return Memory::Global;
+    }
+    if (schedule.placement != Placement::At) {
+        return Memory::None;
+    }
+    return is_in_thread(schedule) ? Memory::Registers : Memory::Shared;
+}
+
+int StageMemory::innermost_dim(int func) const {
+    return index_.func(func).is_input ? std::max(0, index_.func(func).dense_dim) : nest_[func].innermost_dim;
+}
+
+std::vector<Motion> StageMemory::motion_of_loops(int stage_id) const {
+    const Stage& stage = index_.stage(stage_id);
+    std::vector<Motion> motion(stage.loops.size(), kStill);
+    if (is_in_thread(nest_[stage.func])) {
+        const std::vector<Motion> coordinates = motion_of_func(stage.func);
+        for (size_t i = 0; i < stage.loops.size(); i++) {
+            if (!stage.loops[i].is_reduction) {
+                motion[i] = coordinates[static_cast<size_t>(stage.loops[i].pure_dim)];
+            }
+        }
+        return motion;
+    }
+    const StageNest& nest = nest_of(index_, nest_, stage_id);
+    const auto loops = thread_loops(stage, nest);
+    for (size_t d = 0; d < kBlockDimensions; d++) {
+        if (loops[d] >= 0) {
+            const auto loop = static_cast<size_t>(loops[d]);
+            motion[loop][d] = nest.levels[kPoint][loop];
+        }
+    }
+    return motion;
+}
+
+std::vector<Motion> StageMemory::motion_of_func(int func) const {
+    std::vector<Motion> motion(static_cast<size_t>(index_.func(func).dimensions()), kStill);
+    for (int reader : readers_of(index_, nest_, func)) {
+        for (const EffectiveAccess& access : effective_reads(index_, nest_, reader)->accesses) {
+            if (access.producer != func) {
+                continue;
+            }
+            const std::vector<Motion> loops = motion_of_loops(reader);
+            for (size_t d = 0; d < access.jacobian.size(); d++) {
+                for (size_t i = 0; i < loops.size(); i++) {
+                    for (size_t k = 0; k < kBlockDimensions; k++) {
+                        motion[d][k] += times(access.jacobian[d][i], loops[i][k]);
+                    }
+                }
+            }
+            return motion;  // all readers are in one thread, and move alike
+        }
+    }
+    return motion;
+}
+
+LaneStrides StageMemory::strides_of(const EffectiveAccess& access) {
+    const int func = access.producer;
+    const Func& producer = index_.func(func);
+    const Box& stored =
+        producer.is_input ? regions_.required(func, Site{}) : regions_.computed(func, nest_[func].store);
+    LaneStrides strides = {0, 0, 0};
+    const int inner = innermost_dim(func);
+    double distance = producer.value_bytes.empty() ? producer.bytes_per_point() : producer.value_bytes.front();
+    for (int rank = 0; rank < static_cast<int>(access.jacobian.size()); rank++) {
+        const int d = rank == 0 ? inner : rank <= inner ? rank - 1 : rank;
+        const auto dim = static_cast<size_t>(d);
+        for (size_t i = 0; i < motion_.size(); i++) {
+            for (size_t k = 0; k < kBlockDimensions; k++) {
+                const bool turns = access.phases[dim][i] && motion_[i][k] != 0;
+                strides[k] += turns ? NAN : times(access.jacobian[dim][i], motion_[i][k]) * distance;
+            }
+        }
+        distance *= static_cast<double>(std::max<int64_t>(1, stored[d].extent()));
+    }
+    return strides;
+}
+
+StageMemory::Traffic StageMemory::traffic_of(const EffectiveAccess& access, double per_thread) {
+    const Memory memory = memory_of(access.producer);
+    if (memory != Memory::Global && memory != Memory::Shared) {
+        return {};
+    }
+    const Func& func = index_.func(access.producer);
+    const Lanes all = lanes();
+    const auto warps = static_cast<double>(active_warps(all));
+    const LaneStrides strides = strides_of(access);
+    Traffic traffic;
+    for (int32_t bytes : func.value_bytes) {
+        if (memory == Memory::Global) {
+            traffic.sectors += warps * per_thread * sectors_of_access(all, strides, bytes, machine_.sector_bytes);
+        } else {
+            traffic.turns += warps * per_thread * bank_turns_of_access(all, strides, bytes, machine_.shared_banks);
+        }
+    }
+    return traffic;
+}
+
+void StageMemory::count_accesses(float* out) {
+    Trips tile = unit_trips();
+    for (size_t i = 0; i < stage_.loops.size(); i++) {
+        tile[i] = stage_.loops[i].is_reduction ? 1 : own_.levels[kPoint][i];
+    }
+    // What moves with no reduction loop is accessed once for all iterations of it.
+    const auto turns = [&](const EffectiveAccess& access) {
+        double count = 1;
+        for (size_t i = 0; i < stage_.loops.size(); i++) {
+            const auto moves = [&](size_t d) { return access.jacobian[d][i] != 0 || access.phases[d][i]; };
+            bool is_moving = false;
+            for (size_t d = 0; d < access.jacobian.size(); d++) {
+                is_moving = is_moving || moves(d);
+            }
+            count *= stage_.loops[i].is_reduction && is_moving ? own_.levels[kPoint][i] : 1;
+        }
+        return count;
+    };
+    const auto per_thread = [&](const EffectiveAccess& access) {
+        return turns(access) * distinct_loads(access, stage_.loops.size(), tile, -1);
+    };
+    Traffic loaded;
+    Traffic stored;
+    const auto add = [&](Traffic& sum, const EffectiveAccess& access) {
+        const Traffic traffic = traffic_of(access, per_thread(access));
+        sum.sectors += traffic.sectors;
+        sum.turns += traffic.turns;
+    };
+    for (const EffectiveAccess& access : reads_->accesses) {
+        add(loaded, access);
+    }
+    for (const Access& access : stage_.self_accesses) {
+        add(loaded, direct_access(access, stage_.func));
+    }
+    for (const Access& access : stage_.stores) {
+        add(stored, direct_access(access, stage_.func));
+    }
+    out[k_sectors_loaded] = static_cast<float>(kernel_.blocks * loaded.sectors);
+    out[k_sectors_stored] = static_cast<float>(kernel_.blocks * stored.sectors);
+    out[k_shared_turns] = static_cast<float>(kernel_.blocks * (loaded.turns + stored.turns));
+}
+
+// Distinct bytes of global memory that are read while the loops of the Stage cover `loops`, in whole sectors.
+double StageMemory::bytes_read(const Box& loops, bool is_whole) {
+    double bytes = 0;
+    std::vector<ReadBox> found;
+    read_boxes(index_, nest_, id_, loops, found);
+    for (const ReadBox& read : found) {
+        if (memory_of(read.producer) != Memory::Global || read.box.is_empty) {
+            continue;
+        }
+        const double element = index_.func(read.producer).bytes_per_point();
+        const int inner = innermost_dim(read.producer);
+        const double run = read.box.dimensions > 0 ? static_cast<double>(read.box[inner].extent()) : 1;
+        const double runs = static_cast<double>(read.box.points()) / std::max(1.0, run);
+        bytes += runs * std::ceil(run * element / machine_.sector_bytes) * machine_.sector_bytes;
+    }
+    return is_whole ? bytes : bytes * kernel_.blocks;
+}
+
+void StageMemory::measure_bytes(float* out) {
+    const Box whole = regions_.loops(id_, Site{});
+    const Site block = {static_cast<int16_t>(kernel_.stage), kBlocks, Site::kAllLoops};
+    double written = nest_[stage_.func].placement == Placement::Root ? index_.func(stage_.func).bytes_per_point() : 0;
+    for (size_t i = 0; i < stage_.loops.size(); i++) {
+        written *= stage_.loops[i].is_reduction ? 1.0 : static_cast<double>(whole[static_cast<int>(i)].extent());
+    }
+    out[k_bytes_read] = static_cast<float>(bytes_read(whole, true));
+    out[k_bytes_read_by_blocks] = static_cast<float>(bytes_read(regions_.loops(id_, block), false));
+    out[k_bytes_written] = static_cast<float>(written);
+}
+
+}  // namespace metol::gpu

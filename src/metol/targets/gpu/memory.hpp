@@ -1,0 +1,60 @@
+// What one Stage of a kernel reads and writes: which memory each Func is in, and how the lanes of a warp go to it.
+#pragma once
+
+#include "schedule/reads.hpp"
+#include "targets/gpu/kernels.hpp"
+#include "targets/gpu/transactions.hpp"
+
+namespace metol::gpu {
+
+enum class Memory : uint8_t { None, Global, Shared, Registers };
+
+// How the coordinates of a Func, or the loops of a Stage, move from one thread to its neighbour along each dimension
+// of the block; NaN where that is not known.
+using Motion = std::array<double, kBlockDimensions>;
+
+class StageMemory {
+  public:
+    StageMemory(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, Regions& regions,
+                int stage, const Kernel& kernel);
+
+    // The threads that run the Stage: its own, or those of what it is computed in.
+    Lanes lanes() const;
+    // Points that one of them computes, with their reductions.
+    double points_per_thread() const;
+    const StageReads& reads() const { return *reads_; }
+
+    // Fills in the columns of loads and stores, and those of distinct bytes.
+    void count_accesses(float* out);
+    void measure_bytes(float* out);
+
+  private:
+    struct Traffic {
+        double sectors = 0;
+        double turns = 0;
+    };
+
+    // The Stage around it, or itself, that has threads.
+    int host() const;
+    Memory memory_of(int func) const;
+    int innermost_dim(int func) const;
+    std::vector<Motion> motion_of_loops(int stage) const;
+    std::vector<Motion> motion_of_func(int func) const;
+    LaneStrides strides_of(const EffectiveAccess& access);
+    // What the accesses of all warps of one block ask for, for each element that a thread accesses.
+    Traffic traffic_of(const EffectiveAccess& access, double per_thread);
+    double bytes_read(const Box& loops, bool is_whole);
+
+    const GpuParameters& machine_;
+    const PipelineIndex& index_;
+    const LoopNest& nest_;
+    Regions& regions_;
+    int id_;
+    const Stage& stage_;
+    const StageNest& own_;
+    const Kernel& kernel_;
+    std::shared_ptr<const StageReads> reads_;
+    std::vector<Motion> motion_;  // [loops]
+};
+
+}  // namespace metol::gpu

@@ -1,0 +1,120 @@
+#include "targets/gpu/tiling.hpp"
+
+#include "schedule/tilings.hpp"
+
+namespace metol::gpu {
+
+namespace {
+
+int64_t extent_of(const Box& loops, size_t loop) {
+    return std::max<int64_t>(1, loops[static_cast<int>(loop)].extent());
+}
+
+Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop) {
+    Tile tile;
+    tile.thread_loop = thread_loop;
+    int32_t left = std::min(kDefaultThreads, machine.max_threads_per_block);
+    size_t dimension = 0;
+    for (int loop : pure_loops(stage, thread_loop)) {
+        if (dimension == kBlockDimensions) {
+            break;
+        }
+        const int32_t most = dimension == 0 ? machine.warp_threads : kOtherThreads.back();
+        const int32_t count = std::min({left, most, power_of_two_at_least(loops[loop].extent())});
+        tile.threads[static_cast<size_t>(loop)] = count;
+        left /= count;
+        dimension++;
+    }
+    return tile;
+}
+
+Tile default_block_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop) {
+    Tile tile;
+    tile.thread_loop = thread_loop;
+    std::vector<int> order = pure_loops(stage, thread_loop);
+    order.resize(std::min(order.size(), kBlockDimensions));
+    const auto threads = [&](int loop) {
+        return divide_up(extent_of(loops, static_cast<size_t>(loop)), tile.points[static_cast<size_t>(loop)]);
+    };
+    // What the decision about its points can choose again (families.cpp).
+    for (int32_t points = 1; points <= kMaxPoints; points *= 2) {
+        int64_t total = 1;
+        int longest = -1;
+        for (int loop : order) {
+            total *= threads(loop);
+            // The loop along which warps lie comes last: its threads are to stay neighbours.
+            const bool is_open = tile.points[static_cast<size_t>(loop)] < kPoints.back();
+            const bool is_better = longest < 0 || longest == thread_loop || threads(loop) > threads(longest);
+            longest = is_open && is_better && (loop != thread_loop || longest < 0) ? loop : longest;
+        }
+        if (total <= machine.max_threads_per_block || longest < 0 || points == kMaxPoints) {
+            return tile;
+        }
+        tile.points[static_cast<size_t>(longest)] *= 2;
+    }
+    return tile;
+}
+
+}  // namespace
+
+std::vector<int> pure_loops(const Stage& stage, int first) {
+    std::vector<int> loops;
+    if (stage.is_extern || stage.is_undef) {
+        return loops;
+    }
+    for (int i = 0; i < static_cast<int>(stage.loops.size()); i++) {
+        if (!stage.loops[static_cast<size_t>(i)].is_reduction && i != first) {
+            loops.push_back(i);
+        }
+    }
+    if (first >= 0) {
+        loops.insert(loops.begin(), first);
+    }
+    return loops;
+}
+
+StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& schedule, const Tile& tile) {
+    StageNest nest;
+    const bool is_alone = tile.thread_loop < 0 || is_in_thread(schedule);
+    nest.vector_loop = static_cast<int8_t>(is_alone ? -1 : tile.thread_loop);
+    nest.is_parallel = !is_alone && schedule.placement == Placement::Root;
+    nest.levels.assign(3, unit_trips());
+    const std::vector<int> order = is_alone ? std::vector<int>{} : pure_loops(stage, tile.thread_loop);
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        const auto extent = static_cast<int32_t>(std::min<int64_t>(extent_of(loops, i), 1 << 30));
+        const auto rank =
+            static_cast<size_t>(std::find(order.begin(), order.end(), static_cast<int>(i)) - order.begin());
+        const bool is_serial = is_alone || stage.loops[i].is_reduction;
+        if (is_serial || (!nest.is_parallel && rank >= kBlockDimensions)) {
+            nest.levels[kPoint][i] = extent;
+            continue;
+        }
+        const int32_t points = std::min(tile.points[i], extent);
+        nest.levels[kPoint][i] = points;
+        nest.levels[kThreads][i] = nest.is_parallel ? tile.threads[i] : divide_up(extent, points);
+        nest.levels[kBlocks][i] = nest.is_parallel ? divide_up(extent, points * tile.threads[i]) : 1;
+    }
+    return nest;
+}
+
+Tile tile_of(const StageNest& nest) {
+    return {nest.vector_loop, nest.levels[kPoint], nest.levels[kThreads]};
+}
+
+Tile default_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, const FuncSchedule& schedule,
+                  int dim) {
+    int thread_loop = -1;
+    std::vector<int> candidates = pure_loops(stage, -1);
+    candidates.resize(std::min(candidates.size(), kBlockDimensions));
+    for (int loop : candidates) {
+        const bool is_preferred = stage.loops[static_cast<size_t>(loop)].pure_dim == dim;
+        thread_loop = thread_loop < 0 || is_preferred ? loop : thread_loop;
+    }
+    if (thread_loop < 0 || is_in_thread(schedule)) {
+        return {};
+    }
+    return schedule.placement == Placement::Root ? default_root_tile(machine, stage, loops, thread_loop)
+                                                 : default_block_tile(machine, stage, loops, thread_loop);
+}
+
+}  // namespace metol::gpu
