@@ -6,10 +6,12 @@ from metol import _core
 from metol.errors import SearchError
 from metol.lower import LoweringOptions
 from metol.search import (
+    FUSION_MODES,
     Annealed,
     BeamSearch,
     Discrepancies,
     Frozen,
+    Grouping,
     MonteCarlo,
     RandomSearch,
     Refined,
@@ -17,11 +19,13 @@ from metol.search import (
     Sampled,
     Strategy,
 )
+from metol.targets import Machine
+from metol.targets.gpu import GpuMachine
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
-STRATEGIES = ("beam", "greedy", "random", "mcts")
-"""Names of the search strategies."""
+STRATEGIES = ("beam", "greedy", "random", "mcts", "grouping")
+"""Names of the search strategies; the last is for GPUs."""
 
 # The narrow beam is a second start beside the greedy one; what a wider one finds is worth its time only later.
 _NARROW_WIDTH = 8
@@ -56,6 +60,8 @@ class SearchOptions:
     """How the trees that are not greedy complete a loop nest, one of `metol.search.SIMULATIONS`."""
     root_choice: str = "best"
     """By what they choose the next root, one of `metol.search.ROOT_CHOICES`."""
+    fusion: str = "nested"
+    """What the strategy `grouping` makes of kernels, one of `metol.search.FUSION_MODES`."""
     tree_iterations: int | None = None
     """Iterations of each tree at each decision; the budget's time, evenly over all decisions, if None."""
     seed: int = 0
@@ -117,7 +123,10 @@ class SearchOptions:
             raise SearchError(f"There is no search strategy `{self.strategy}`; there are {', '.join(STRATEGIES)}.")
         if self.budget_seconds is not None and self.budget_seconds <= 0:
             raise SearchError(f"A search needs a budget of more than 0 seconds, not {self.budget_seconds}.")
-        self.make()
+        if self.fusion not in FUSION_MODES:
+            raise SearchError(f"Grouping has no mode `{self.fusion}`; it has {', '.join(FUSION_MODES)}.")
+        if self.strategy != "grouping":
+            self.make()
 
     @property
     def space(self) -> _core.SpaceOptions:
@@ -140,8 +149,22 @@ class SearchOptions:
         """What lowering is to go by."""
         return LoweringOptions(self.fixed_sizes, self.may_alias, self.specialize_estimate)
 
-    def make(self) -> Strategy:
-        """Return the strategy that these options describe."""
+    def make(self, machine: Machine | None = None) -> Strategy:
+        """Return the strategy that these options describe.
+
+        Args:
+            machine: What it is to search for; grouping asks for it, and for a GPU.
+
+        Raises:
+            SearchError: The strategy is not one for the machine.
+        """
+        if self.strategy == "grouping":
+            if not isinstance(machine, GpuMachine):
+                raise SearchError(
+                    "The strategy `grouping` makes kernels for a GPU; choose a target with one, such as host-cuda, or "
+                    "another strategy."
+                )
+            return Grouping(machine, self.fusion)
         greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
         beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
         if self.strategy == "random":

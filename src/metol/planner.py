@@ -117,7 +117,7 @@ class Planner:
         rewriting = None if self.kept else self._rewriting()
         seconds = min(self.options.budget_seconds or math.inf, limit_seconds)
         budget = Budget.start(None if math.isinf(seconds) else seconds, is_cancelled)
-        form, found = search_forms(start, rewriting, self.options.make(), self.model, budget)
+        form, found = search_forms(start, rewriting, self.options.make(self.machine), self.model, budget)
         seconds = time.monotonic() - started
         candidates = searched_candidates(start, form, found, self.machine, self.lowering, self.model)
         return Found(candidates, form, found, seconds, found.is_complete)

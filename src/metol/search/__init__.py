@@ -9,6 +9,7 @@ from metol.search.discrepancy import Discrepancies
 from metol.search.ensemble import Ensemble
 from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
+from metol.search.grouping import FUSION_MODES, Grouping
 from metol.search.monte_carlo import GUIDANCES, ROOT_CHOICES, SIMULATIONS, UCB_FORMS, MonteCarlo
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
@@ -18,6 +19,7 @@ from metol.search.sampled import Sampled
 from metol.search.strategy import Budget, SearchResult, Strategy
 
 __all__ = [
+    "FUSION_MODES",
     "GUIDANCES",
     "ROOT_CHOICES",
     "SIMULATIONS",
@@ -29,6 +31,7 @@ __all__ = [
     "Ensemble",
     "Form",
     "Frozen",
+    "Grouping",
     "MonteCarlo",
     "RandomSearch",
     "Refined",
