@@ -43,7 +43,8 @@ def test_result_tells_what_each_kernel_takes() -> None:
     assert len(result.kernels) == len(kernels)
     assert {report.kernel.architecture for report in result.kernels} == {"sm_90"}
     assert all(report.is_launchable and report.occupancy for report in result.kernels)
-    assert result.verification.startswith(f"{len(kernels)} kernels compiled for sm_90; not run")
+    compiled = f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} compiled for sm_90; not run"
+    assert result.verification.startswith(compiled)
     assert all(report.text in result.verification for report in result.kernels)
 
 

@@ -213,7 +213,8 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_extern", &Stage::is_extern)
         .def_readonly("is_associative", &Stage::is_associative)
         .def_readonly("is_identity", &Stage::is_identity)
-        .def_readonly("has_predicate", &Stage::has_predicate);
+        .def_readonly("has_predicate", &Stage::has_predicate)
+        .def_readonly("counts_bits", &Stage::counts_bits);
     py::class_<Func>(m, "Func")
         .def_readonly("name", &Func::name)
         .def_readonly("args", &Func::args)

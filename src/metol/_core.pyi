@@ -118,6 +118,8 @@ class Stage:
     def is_identity(self) -> bool: ...
     @property
     def has_predicate(self) -> bool: ...
+    @property
+    def counts_bits(self) -> bool: ...
 
 class Func:
     @property
@@ -414,6 +416,7 @@ class GpuParameters(MachineParameters):
     seconds_per_l2_byte: float
     seconds_per_memory_byte: float
     point_seconds: list[float]
+    is_on_host: list[int]
 
 class SpaceOptions:
     def __init__(self) -> None: ...

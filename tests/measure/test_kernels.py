@@ -28,9 +28,12 @@ def kernels_in(build: Build, directives: list[Directive], **options: Any) -> tup
     return tuple(kernels_of(build(), schedule_with(build, tuple(directives)), **(words | options)))
 
 
-def searched(build: Build) -> list[Directive]:
-    """A loop nest of the search space of GPUs, drawn at random."""
+def searched(build: Build, *, at_root: bool = False) -> list[Directive]:
+    """A loop nest of the search space of GPUs, drawn at random; with every Func a kernel, or inline, if asked for."""
     dag, space = gpu_space(build)
+    options = space.options
+    options.allow_compute_at = not at_root
+    space = space.restrict(options)
     return list(gpu_directives(dag, space.rollout(space.root(), [3]).describe()))
 
 
@@ -48,7 +51,7 @@ def test_every_kernel_compiles_for_every_architecture(name: str) -> None:
     for kernel in kernels:
         assert 0 < (kernel.threads_per_block or 0) <= 1024
         assert None not in kernel.blocks
-        assert kernel.shared_bytes == 0
+        assert 0 <= (kernel.shared_bytes or 0) <= 48 * 1024
         assert 0 < kernel.registers <= 255
 
 
@@ -68,7 +71,7 @@ def test_registers_are_those_of_ptxas_by_hand(ptxas: Path, architecture: str, tm
 
 
 def test_kernels_are_named_by_their_stages() -> None:
-    assert {kernel.label for kernel in kernels_in(matmul, searched(matmul))} == {
+    assert {kernel.label for kernel in kernels_in(matmul, searched(matmul, at_root=True))} == {
         "product",
         "product update 0",
         "output",

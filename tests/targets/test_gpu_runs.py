@@ -11,6 +11,8 @@ import metol
 from metol import _core
 from metol.lower import Call, gpu_directives
 from metol.options import SearchOptions
+from metol.pipeline import extract
+from metol.targets.gpu import host_funcs
 
 QUICK = SearchOptions(strategy="greedy")
 BLOCKS, THREADS = 0, 1  # levels of a loop nest
@@ -85,6 +87,35 @@ def test_loops_that_do_not_fit_a_grid_are_fused(build: Callable[[], hl.Pipeline]
     result = metol.autoschedule(build(), target="host-opencl", machine=machine, options=QUICK, verify=True)
     assert "estimated size" in result.verification
     assert any(directive.call is Call.FUSE for directive in result.schedule.directives)
+
+
+def bit_counts() -> hl.Pipeline:
+    """What OpenCL code of Halide lacks, before a stencil that it does not."""
+    source = image(42, 26, pixel=hl.UInt(32))
+    zeros, output = hl.Func("zeros"), hl.Func("output")
+    zeros[X, Y] = hl.count_leading_zeros(source[X, Y] | hl.u32(1))
+    output[X, Y] = zeros[X, Y] * zeros[X + 1, Y + 1] - zeros[X + 2, Y + 2]
+    return finish(output)
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("strategy", ["greedy", "grouping"])
+def test_what_opencl_lacks_stays_on_the_host(strategy: str) -> None:
+    options = SearchOptions(strategy=strategy)
+    result = metol.autoschedule(bit_counts(), target="host-opencl", options=options, verify=True)
+    assert result.fallbacks == ()
+    calls = {}
+    for directive in result.schedule.directives:
+        calls.setdefault(result.schedule.funcs[directive.func].name, set()).add(directive.call)
+    assert calls["zeros"] == {Call.COMPUTE_ROOT}
+    assert Call.GPU_BLOCKS in calls["output"]
+
+
+def test_cuda_counts_bits_in_kernels() -> None:
+    result = metol.autoschedule(bit_counts(), target="host-cuda", options=QUICK)
+    assert not any(directive.call is Call.GPU_SINGLE_THREAD for directive in result.schedule.directives)
+    assert host_funcs(metol.GpuMachine.preset("a100"), extract(bit_counts())) == frozenset()
 
 
 @pytest.mark.opencl

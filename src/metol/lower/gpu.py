@@ -6,7 +6,7 @@ is right at every size, and nothing outside of a buffer is touched. Source: Ande
 2020, §4.3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from math import prod
 from typing import TypeAlias
 
@@ -32,12 +32,15 @@ _BLOCKS, _THREADS, _POINTS = 0, 1, 2
 _Calls: TypeAlias = list[tuple[Call, tuple[Argument, ...]]]
 
 
-def gpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> tuple[Directive, ...]:
+def gpu_directives(
+    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], on_host: Set[int] = frozenset()
+) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest.
 
     Args:
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
+        on_host: Funcs that the CPU computes, at root.
     """
     loops: dict[int, _StageLoops] = {}
     for schedule in schedules:
@@ -58,7 +61,7 @@ def gpu_directives(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) ->
         for stage_id in func.stages:
             stage = dag.stages[stage_id]
             # Halide runs an extern stage on the CPU, and copies what it needs; an undefined one has no code.
-            if not stage.is_extern and not stage.is_undef:
+            if not stage.is_extern and not stage.is_undef and schedule.func not in on_host:
                 calls = loops[stage_id].calls(is_root=schedule.placement == _core.Placement.ROOT)
                 directives += [Directive(stage.func, stage.index, *call) for call in calls]
     return tuple(with_guards_named(dag, directives))

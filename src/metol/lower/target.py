@@ -9,7 +9,7 @@ from metol.lower.gpu import gpu_directives
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.pipeline import PipelineDag
 from metol.targets import Machine
-from metol.targets.gpu import GpuMachine
+from metol.targets.gpu import GpuMachine, host_funcs
 
 __all__ = ["target_directives"]
 
@@ -30,5 +30,5 @@ def target_directives(
             compute nothing twice, make no use of it.
     """
     if isinstance(machine, GpuMachine):
-        return gpu_directives(dag, schedules)
+        return gpu_directives(dag, schedules, host_funcs(machine, dag))
     return cpu_directives(dag, schedules, options)

@@ -179,7 +179,9 @@ class Session:
             case = self._case(AWKWARD, request.seed + 1, given.numbers)
             saved.append(self._save_expected(case, folder / "awkward", None))
         except hl.HalideError as error:
-            return m.CasesMade(saved, f"one size alone, for the reference fails at the awkward one: {_message(error)}")
+            return m.CasesMade(
+                saved, f"one size alone, for the reference fails at the awkward one: {error_text(error)}"
+            )
         return m.CasesMade(saved, "")
 
     def _load_given(self, folder: str) -> "GivenInputs":
@@ -321,7 +323,7 @@ def _serve(session: Session, requests: IO[bytes], answers: Any) -> None:
         try:
             answer = session.answer(m.decode(line))
         except Exception as error:  # noqa: BLE001, the boundary of the child process: whatever it is, it is an outcome
-            answer = m.Failure(type(error).__name__, _message(error), isinstance(error, MetolError))
+            answer = m.Failure(type(error).__name__, error_text(error), isinstance(error, MetolError))
         answers.write(m.encode(answer))
         with contextlib.suppress(Exception):
             session.use_pause()
@@ -370,11 +372,12 @@ def _blaming(given: "GivenInputs") -> Iterator[None]:
         if not given.inputs:
             raise
         raise GivenInputError(
-            f"The pipeline does not run with the inputs that were given: {_message(error)} Give others, or fewer."
+            f"The pipeline does not run with the inputs that were given: {error_text(error)} Give others, or fewer."
         ) from error
 
 
-def _message(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """Return what an error says, in one line."""
     # What a driver of OpenCL says may be no text of ours, and Halide hands it on as it is.
     text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
     return " ".join(text.split()) or type(error).__name__

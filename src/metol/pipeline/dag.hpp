@@ -147,6 +147,7 @@ struct Stage {
     bool is_associative = false;  // every value of the update proven associative (rfactor, atomic)
     bool is_identity = false;     // a single load and nothing else
     bool has_predicate = false;   // the RDom of the update carries a `where`
+    bool counts_bits = false;     // those that are set, or zeros before or after them
 };
 
 struct Func {

@@ -71,6 +71,12 @@ OpClass classify_call(const ExprNode& node) {
     return name == "mod_round_to_zero" ? OpClass::Mod : OpClass::FixedPoint;
 }
 
+bool counts_bits(const ExprNode& node) {
+    using namespace std::string_view_literals;
+    return is_one_of(without_type_suffix(node.name),
+                     std::array{"count_leading_zeros"sv, "count_trailing_zeros"sv, "popcount"sv});
+}
+
 OpClass classify_cast(const ExprNode& node, const ExprNode& from) {
     if (node.is_float != from.is_float) {
         return OpClass::CastIntFloat;
@@ -369,6 +375,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     int32_t narrowest = 8, widest = 1;
     for (int32_t id = 0; id < graph.size(); id++) {
         const ExprNode& node = graph.node(id);
+        stage.counts_bits = stage.counts_bits || counts_bits(node);
         if (walk.is_address_only(id)) {
             count(OpClass::Address, is_free_address(graph, node) ? 0 : 1);
         }

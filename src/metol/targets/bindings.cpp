@@ -50,6 +50,7 @@ void bind_targets(py::module_& m) {
                                         METOL_FIELD(seconds_per_shared_turn) METOL_FIELD(seconds_per_barrier)
                                             METOL_FIELD(warps_to_hide_latency) METOL_FIELD(seconds_per_launch)
                                                 METOL_FIELD(seconds_per_sector) METOL_FIELD(seconds_per_l2_byte)
-                                                    METOL_FIELD(seconds_per_memory_byte) METOL_FIELD(point_seconds);
+                                                    METOL_FIELD(seconds_per_memory_byte) METOL_FIELD(point_seconds)
+                                                        METOL_FIELD(is_on_host);
 #undef METOL_FIELD
 }

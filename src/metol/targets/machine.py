@@ -66,8 +66,8 @@ def choose_machine(
     if gpu is not None:
         machine = _named_gpu(gpu, machine, text, is_gpu=is_gpu, threads=threads)
     if machine is None and is_gpu:
-        detected = detect_gpu(threads=threads) if has_cuda else None
-        return detected or GpuMachine.preset(_DEFAULT_GPU, threads=threads)
+        machine = detect_gpu(threads=threads) if has_cuda else None
+        machine = machine or GpuMachine.preset(_DEFAULT_GPU, threads=threads)
     if machine is None:
         return CpuMachine.detect(text, threads=threads)
     if isinstance(machine, GpuMachine) != is_gpu:
@@ -81,7 +81,7 @@ def choose_machine(
             f"The target `{text}` needs a GPU with CUDA, and `{machine.name}` has none. Use the target `host-opencl`, "
             "or another GPU."
         )
-    return machine
+    return machine.for_opencl() if isinstance(machine, GpuMachine) and not has_cuda else machine
 
 
 def _named_gpu(gpu: str, machine: Machine | None, target: str, *, is_gpu: bool, threads: int | None) -> GpuMachine:

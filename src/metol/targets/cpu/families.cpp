@@ -10,6 +10,7 @@
 #include "targets/cpu/rows.hpp"
 #include "targets/cpu/stage_tiling.hpp"
 #include "targets/cpu/storage.hpp"
+#include "targets/locations.hpp"
 
 namespace metol::cpu {
 
@@ -73,19 +74,7 @@ void add_splits(const SpaceOptions& options, const PipelineIndex& index, const L
 
 std::vector<DecisionFamily> location_families(const PipelineIndex& index, const LoopNest& nest, int func,
                                               const SpaceOptions& options) {
-    std::vector<DecisionFamily> families;
-    Decision decision;
-    decision.func = static_cast<int16_t>(func);
-    const auto f = static_cast<size_t>(func);
-    if (options.allow_inline && index.is_inlinable[f]) {
-        decision.kind = DecisionKind::Inline;
-        families.push_back({decision, {}});
-        if (index.must_inline[f]) {
-            return families;
-        }
-    }
-    decision.kind = DecisionKind::Root;
-    families.push_back({decision, {}});
+    std::vector<DecisionFamily> families = inline_and_root(index, func, options);
     if (!options.allow_compute_at || index.func(func).is_output || index.func(func).is_extern) {
         return families;
     }

@@ -3,6 +3,7 @@
 from metol.targets.gpu.compute_capability import CAPABILITIES, OPENCL, ComputeCapability, compute_capability
 from metol.targets.gpu.devices import DEVICES
 from metol.targets.gpu.driver import detect_gpu
+from metol.targets.gpu.host_funcs import host_funcs
 from metol.targets.gpu.machine import GpuMachine
 from metol.targets.gpu.occupancy import Limit, Occupancy, occupancy
 from metol.targets.gpu.parameters import gpu_parameters, lane_cycles
@@ -18,6 +19,7 @@ __all__ = [
     "compute_capability",
     "detect_gpu",
     "gpu_parameters",
+    "host_funcs",
     "lane_cycles",
     "occupancy",
 ]

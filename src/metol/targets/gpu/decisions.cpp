@@ -20,8 +20,10 @@ void tile_by_default(const GpuParameters& machine, const PipelineIndex& index, c
     for (size_t s = first; s < func.stages.size(); s++) {
         const Stage& stage = index.stage(func.stages[s]);
         const Box loops = regions.loops(func.stages[s], schedule.compute);
-        schedule.stages[s] =
-            make_nest(stage, loops, schedule, default_tile(machine, stage, loops, schedule, schedule.innermost_dim));
+        const Tile tile = machine.keeps_on_host(schedule.func)
+                              ? Tile{}
+                              : default_tile(machine, stage, loops, schedule, schedule.innermost_dim);
+        schedule.stages[s] = make_nest(stage, loops, schedule, tile);
     }
 }
 

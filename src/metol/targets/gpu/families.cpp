@@ -4,31 +4,25 @@
 #include "schedule/tilings.hpp"
 #include "targets/gpu/decisions.hpp"
 #include "targets/gpu/tiling.hpp"
+#include "targets/locations.hpp"
 
 namespace metol::gpu {
 
 namespace {
 
-std::vector<DecisionFamily> location_families(const PipelineIndex& index, const LoopNest& nest, int func,
-                                              const SpaceOptions& options) {
-    std::vector<DecisionFamily> families;
-    Decision decision;
-    decision.func = static_cast<int16_t>(func);
-    const auto f = static_cast<size_t>(func);
-    if (options.allow_inline && index.is_inlinable[f]) {
-        decision.kind = DecisionKind::Inline;
-        families.push_back({decision, {}});
-        if (index.must_inline[f]) {
-            return families;
-        }
+std::vector<DecisionFamily> location_families(const GpuParameters& machine, const PipelineIndex& index,
+                                              const LoopNest& nest, int func, const SpaceOptions& options) {
+    std::vector<DecisionFamily> families = inline_and_root(index, func, options);
+    if (machine.keeps_on_host(func) && families.size() > 1) {
+        families.erase(families.begin());
     }
-    decision.kind = DecisionKind::Root;
-    families.push_back({decision, {}});
-    const bool is_ours = !index.func(func).is_output && !index.func(func).is_extern;
+    const bool is_ours = !index.func(func).is_output && !index.func(func).is_extern && !machine.keeps_on_host(func);
     if (!options.allow_compute_at || !is_ours || !has_constant_region(index, nest, func)) {
         return families;
     }
+    Decision decision;
     decision.kind = DecisionKind::At;
+    decision.func = static_cast<int16_t>(func);
     decision.trips.fill(1);
     for (const Site& site : kernel_sites(index, nest, func)) {
         if (site.level == kThreads && !has_constant_share(index, nest, func)) {
@@ -138,7 +132,7 @@ std::vector<DecisionStep> steps(const PipelineIndex& index) {
 std::vector<DecisionFamily> families(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                                      const DecisionStep& step, const SpaceOptions& options) {
     if (step.kind == DecisionStep::Kind::Location) {
-        return location_families(index, nest, step.func, options);
+        return location_families(machine, index, nest, step.func, options);
     }
     if (step.kind == DecisionStep::Kind::Inner && has_threads(index, nest, step)) {
         return point_families(machine, index, nest, step, options);

@@ -37,6 +37,8 @@ struct GpuParameters final : MachineParameters {
     double seconds_per_l2_byte = 0;      // into the first cache
     double seconds_per_memory_byte = 0;  // from and to memory
     std::vector<double> point_seconds;   // [Stages] arithmetic of a point
+    std::vector<uint8_t> is_on_host;     // [Funcs] the device cannot run it; empty where it can run all
+    bool keeps_on_host(int func) const { return !is_on_host.empty() && is_on_host[static_cast<size_t>(func)]; }
 };
 
 }  // namespace metol

@@ -23,6 +23,10 @@ class GpuTarget final : public Target {
     }
 
     bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) const override {
+        const bool is_inside = decision.kind == DecisionKind::Inline || decision.kind == DecisionKind::At;
+        if (is_inside && machine_.keeps_on_host(decision.func)) {
+            return index.must_inline[static_cast<size_t>(decision.func)] && decision.kind == DecisionKind::Inline;
+        }
         return gpu::is_offered(index, nest, decision);
     }
 

@@ -67,6 +67,10 @@ class GpuMachine:
             host_threads=host_threads,
         )
 
+    def for_opencl(self) -> "GpuMachine":
+        """Return the same GPU as OpenCL shows it: one with no compute capability."""
+        return replace(self, capability=replace(self.capability, version=None))
+
     @property
     def lanes(self) -> int:
         """32-bit operations that one multiprocessor completes in a cycle."""

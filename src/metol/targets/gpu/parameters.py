@@ -4,6 +4,7 @@ from typing import Final
 
 from metol import _core
 from metol.pipeline import PipelineDag, op_classes
+from metol.targets.gpu.host_funcs import host_funcs
 from metol.targets.gpu.machine import GpuMachine
 
 __all__ = ["gpu_parameters", "lane_cycles"]
@@ -83,6 +84,8 @@ def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters
     parameters.seconds_per_memory_byte = 1 / machine.memory_bytes_per_second
     lane_seconds = 1 / (machine.lanes * cycles_per_second)
     parameters.point_seconds = [lane_seconds * cycles for cycles in lane_cycles(dag)]
+    on_host = host_funcs(machine, dag)
+    parameters.is_on_host = [int(func in on_host) for func in range(len(dag.funcs))]
     return parameters
 
 

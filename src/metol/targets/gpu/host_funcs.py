@@ -1,0 +1,31 @@
+"""Which Funcs a GPU cannot run, so that the CPU beside it does.
+
+In: a GPU and a pipeline. Out: Funcs. Halide 21 calls functions in OpenCL code that nothing defines where bits are
+counted; its CUDA code has instructions for that.
+"""
+
+from metol.pipeline import PipelineDag
+from metol.targets.gpu.machine import GpuMachine
+
+__all__ = ["host_funcs"]
+
+
+def host_funcs(machine: GpuMachine, dag: PipelineDag) -> frozenset[int]:
+    """Return the Funcs that stay on the host, those included that can only have another such inlined.
+
+    Args:
+        machine: The GPU.
+        dag: The pipeline.
+    """
+    if machine.capability.version is not None:
+        return frozenset()
+    found = {stage.func for stage in dag.stages if stage.counts_bits}
+    waiting = list(found)
+    while waiting:
+        func = waiting.pop()
+        if not dag.funcs[func].must_inline:
+            continue
+        readers = {stage.func for stage in dag.stages if any(edge.producer == func for edge in stage.edges)}
+        waiting += readers - found
+        found |= readers
+    return frozenset(found)
