@@ -223,6 +223,16 @@ def test_objects_are_made_for_another_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_kernels_are_assembled_for_three_gpus(tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path, "blur", "gpu-kernels")
+    assert [point.series for point in outcome.points] == ["rtx2080ti", "a100", "h100"]
+    for point in outcome.points:
+        assert point.values["kernels"] >= 1, point.note
+        assert 0 < point.values["registers"] <= 255
+        assert 0 < point.values["occupancy"] <= 1
+
+
+@pytest.mark.slow
 def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, "blur", "limit", "--schedulers", "metol,hand", "--rounds", "2")
     pixels = 1534 * 2558

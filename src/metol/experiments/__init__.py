@@ -34,6 +34,7 @@ EXPERIMENTS = {
     "adams-fig6": "random_programs:SpeedUps",
     "adams-fig7": "random_programs:Predictions",
     "adams-fig8": "modes:Modes",
+    "gpu-kernels": "gpu_kernels:GpuKernels",
     "limit": "limit:Limit",
     "profile": "profile:FuncProfile",
     "protuner-fig7": "protuner:TreeCosts",
