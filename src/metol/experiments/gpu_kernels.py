@@ -56,14 +56,14 @@ class GpuKernels(AppExperiment):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return a table for each GPU."""
-        return tuple(_table(gpu, outcomes) for gpu in series_of(outcomes))
+        return tuple(_table(gpu, outcomes) for gpu in _GPUS)
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw how long grouping takes."""
         axis = figure.add_subplot()
         times = {gpu: [one.value(gpu, SEARCH) for one in outcomes] for gpu in series_of(outcomes)}
         draw_bars(axis, [one.subject for one in outcomes], times)
-        axis.set(ylabel="search (s)", yscale="log")
+        axis.set(ylabel="search (s)")
         draw_legend(axis)
 
 
@@ -97,10 +97,11 @@ def _table(gpu: str, outcomes: Sequence[Outcome]) -> TextTable:
     lines = tuple(
         (one.subject, *(number_cell(one.value(gpu, value)) for value in _COLUMNS.values())) for one in outcomes
     )
-    times = [seconds for one in outcomes if (seconds := one.value(gpu, SEARCH)) is not None]
+    times = [seconds for one in outcomes if (seconds := one.value(gpu, SEARCH) or 0) > 0]
     made = sum((one.value(gpu, "kernels") or 0) > 0 for one in outcomes)
+    blank = ("",) * (len(_COLUMNS) - 1)
     summary = (
-        ("geometric mean", number_cell(geometric_mean(times)), *("" for _ in range(len(_COLUMNS) - 1))),
-        ("assembled", f"{made} of {len(outcomes)}", *("" for _ in range(len(_COLUMNS) - 1))),
+        ("geometric mean", number_cell(geometric_mean(times) if times else None), *blank),
+        ("assembled", f"{made} of {len(outcomes)}", *blank),
     )
     return TextTable(f"{GpuKernels.title}: {gpu}", ("app", *_COLUMNS), lines, summary if times else ())

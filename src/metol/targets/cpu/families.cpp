@@ -75,7 +75,8 @@ void add_splits(const SpaceOptions& options, const PipelineIndex& index, const L
 std::vector<DecisionFamily> location_families(const PipelineIndex& index, const LoopNest& nest, int func,
                                               const SpaceOptions& options) {
     std::vector<DecisionFamily> families = inline_and_root(index, func, options);
-    if (!options.allow_compute_at || index.func(func).is_output || index.func(func).is_extern) {
+    const bool is_inline = families.back().base.kind == DecisionKind::Inline;
+    if (is_inline || !options.allow_compute_at || index.func(func).is_output || index.func(func).is_extern) {
         return families;
     }
     const std::vector<Site> sites = common_sites(index, nest, func);

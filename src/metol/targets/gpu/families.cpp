@@ -16,7 +16,9 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
     if (machine.keeps_on_host(func) && families.size() > 1) {
         families.erase(families.begin());
     }
-    const bool is_ours = !index.func(func).is_output && !index.func(func).is_extern && !machine.keeps_on_host(func);
+    const bool is_inline = families.back().base.kind == DecisionKind::Inline;
+    const bool is_ours =
+        !is_inline && !index.func(func).is_output && !index.func(func).is_extern && !machine.keeps_on_host(func);
     if (!options.allow_compute_at || !is_ours || !has_constant_region(index, nest, func)) {
         return families;
     }
