@@ -47,7 +47,7 @@ def gpu_directives(
         is_in_thread = schedule.placement == _core.Placement.AT and schedule.compute.level == _THREADS
         for number, nest in zip(dag.funcs[schedule.func].stages, schedule.stages, strict=False):
             kind = _ThreadLoops if is_in_thread else _StageLoops
-            loops[number] = kind(dag.stages[number], nest)
+            loops[number] = kind(dag.stages[number], nest, is_root=schedule.placement == _core.Placement.ROOT)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
@@ -62,8 +62,7 @@ def gpu_directives(
             stage = dag.stages[stage_id]
             # Halide runs an extern stage on the CPU, and copies what it needs; an undefined one has no code.
             if not stage.is_extern and not stage.is_undef and schedule.func not in on_host:
-                calls = loops[stage_id].calls(is_root=schedule.placement == _core.Placement.ROOT)
-                directives += [Directive(stage.func, stage.index, *call) for call in calls]
+                directives += [Directive(stage.func, stage.index, *call) for call in loops[stage_id].calls()]
     return tuple(with_guards_named(dag, directives))
 
 
@@ -78,9 +77,10 @@ def _place(dag: PipelineDag, schedule: _core.FuncSchedule, loops: dict[int, "_St
 class _StageLoops:
     """The loops of one Stage that has threads: how each is split, and in which order they nest."""
 
-    def __init__(self, stage: _core.Stage, nest: _core.StageNest) -> None:
+    def __init__(self, stage: _core.Stage, nest: _core.StageNest, *, is_root: bool) -> None:
         self._stage = stage
         self._nest = nest
+        self._is_root = is_root
         self._suffix = f"_u{stage.index}" if stage.index else ""
         pure = [i for i, loop in enumerate(stage.loops) if not loop.is_reduction]
         self._order = sorted(pure, key=lambda i: i != nest.vector_loop) if nest.vector_loop >= 0 else pure
@@ -104,39 +104,35 @@ class _StageLoops:
         is_whole = not self._has_threads(loop) and self._points(loop) == 1
         return Var(self._stage.loops[loop].name) if is_whole else self._part(loop, "block")
 
-    def _thread(self, loop: int, *, is_root: bool) -> Loop:
+    def _thread(self, loop: int) -> Loop:
         """The loop over threads: inside a block it is the whole one where a thread has one point."""
-        is_whole = not is_root and self._points(loop) == 1
+        is_whole = not self._is_root and self._points(loop) == 1
         return Var(self._stage.loops[loop].name) if is_whole else self._part(loop, "thread")
 
     def body(self, level: int) -> Loop:
         """The innermost loop of a level, in whose body others can be computed."""
-        return self._grid[0] if level == _BLOCKS else self._thread(self._nest.vector_loop, is_root=self._is_root)
+        return self._grid[0] if level == _BLOCKS else self._thread(self._nest.vector_loop)
 
-    @property
-    def _is_root(self) -> bool:
-        return self._nest.is_parallel
-
-    def calls(self, *, is_root: bool) -> _Calls:
+    def calls(self) -> _Calls:
         """Return the calls that make the Stage a kernel, or a part of one."""
         if self._nest.vector_loop < 0:
-            return [(Call.GPU_SINGLE_THREAD, ())] if is_root else []
+            return [(Call.GPU_SINGLE_THREAD, ())] if self._is_root else []
         calls: _Calls = []
         threads: list[Loop] = []
         points: list[Loop] = []
         serial: list[Loop] = []
         for loop in self._order:
-            if not is_root and not self._has_threads(loop):
+            if not self._is_root and not self._has_threads(loop):
                 serial.append(Var(self._stage.loops[loop].name))
                 continue
-            calls += self._splits(loop, is_root=is_root)
+            calls += self._splits(loop)
             if self._has_threads(loop):
-                threads.append(self._thread(loop, is_root=is_root))
+                threads.append(self._thread(loop))
             if self._points(loop) > 1:
                 points.append(self._part(loop, "point"))
         reductions: list[Loop] = [RVar(loop.name) for loop in self._stage.loops if loop.is_reduction]
-        grid = self._grid if is_root else []
-        calls += self._fusions if is_root else []
+        grid = self._grid if self._is_root else []
+        calls += self._fusions if self._is_root else []
         order = [*points, *reductions, *serial, *threads, *grid]
         if len(order) > 1:
             calls.append((Call.REORDER, tuple(order)))
@@ -145,10 +141,10 @@ class _StageLoops:
         calls.append((Call.GPU_THREADS, tuple(threads)))
         return calls + [(Call.UNROLL, (loop,)) for loop in [*points, *self._unrolled_reductions()]]
 
-    def _splits(self, loop: int, *, is_root: bool) -> _Calls:
+    def _splits(self, loop: int) -> _Calls:
         name, points = Var(self._stage.loops[loop].name), self._points(loop)
-        thread, point = self._thread(loop, is_root=is_root), self._part(loop, "point")
-        if not is_root:
+        thread, point = self._thread(loop), self._part(loop, "point")
+        if not self._is_root:
             return [(Call.SPLIT, (name, thread, point, points, Tail.GUARD_WITH_IF))] if points > 1 else []
         block = self._block(loop)
         if not self._has_threads(loop):
@@ -195,9 +191,8 @@ class _StageLoops:
 class _ThreadLoops(_StageLoops):
     """The loops of a Stage that each thread runs by itself: unrolled where they are short, to stay in registers."""
 
-    def calls(self, *, is_root: bool) -> _Calls:
+    def calls(self) -> _Calls:
         """Return the calls that unroll the loops, all of which have ends that Halide knows."""
-        assert not is_root
         turning = [i for i in self._order if self._points(i) > 1]
         if prod(self._points(i) for i in turning) > _MOST_UNROLLED:
             return []

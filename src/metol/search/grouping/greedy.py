@@ -103,18 +103,12 @@ class _Search:
 
     def _is_cheap(self, func: int) -> bool:
         stages = self._kernels.dag.funcs[func].stages
-        return len(stages) == 1 and lane_cycles(self._kernels.dag)[stages[0]] <= _TRIVIAL_CYCLES
+        return len(stages) == 1 and bool(self._kernels.lane_cycles[stages[0]] <= _TRIVIAL_CYCLES)
 
     def _is_read_pointwise(self, func: int) -> bool:
         if len(self._kernels.dag.funcs[func].stages) != 1:
             return False
-        accesses = [
-            (stage, access)
-            for stage in self._kernels.dag.stages
-            for edge in stage.edges
-            if edge.producer == func
-            for access in edge.accesses
-        ]
+        accesses = self._kernels.accesses(func)
         return all(access.count == 1 and _is_permutation(stage, access) for stage, access in accesses)
 
     def _inline_if_better(self, func: int) -> None:
@@ -192,17 +186,10 @@ class _Search:
             return False
         (reader,) = readers
         tiled = self._kernels.bounds(reader).dims
-        for stage_id in self._kernels.dag.funcs[reader].stages:
-            stage = self._kernels.dag.stages[stage_id]
-            for edge in stage.edges:
-                if edge.producer == func and not all(_is_apart(stage, access, tiled) for access in edge.accesses):
-                    return False
-        return all(edge.producer != func for inlined in self._kernels.inlined for edge in self._edges(inlined))
-
-    def _edges(self, func: int) -> list[_core.Edge]:
-        return [
-            edge for stage in self._kernels.dag.funcs[func].stages for edge in self._kernels.dag.stages[stage].edges
-        ]
+        # None reads it through what is inlined, where threads may meet.
+        return all(
+            stage.func == reader and _is_apart(stage, access, tiled) for stage, access in self._kernels.accesses(func)
+        )
 
     def finished(self) -> _core.States:
         """Return the loop nest of all groups; where the space refuses a kernel, its Funcs have one each."""

@@ -5,7 +5,7 @@ Stages of one group, tile by tile. A Func that is not grouped is a kernel of its
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -36,7 +36,7 @@ class Group:
     """The Func that the others are computed for."""
     members: frozenset[int] = frozenset()
     """Funcs computed in its blocks."""
-    in_threads: frozenset[int] = field(default=frozenset())
+    in_threads: frozenset[int] = frozenset()
     """Those of them that each thread computes for itself."""
 
 
@@ -54,11 +54,19 @@ class Kernels:
         """
         self.space = space
         self.dag = space.dag
-        self._lane_cycles = np.array(lane_cycles)
+        self._stages = self.dag.stages
+        self.lane_cycles = np.array(lane_cycles)
+        """[stages] cycles of one lane for one point."""
         self._most_threads = most_threads
         self._shrink = shrink
         self.order: tuple[int, ...] = tuple(dict.fromkeys(space.decision_funcs))
         """Funcs, consumers before producers."""
+        # Each Stage comes from the core as a copy: what is asked again and again is read once.
+        self._producers = [tuple(edge.producer for edge in stage.edges) for stage in self._stages]
+        self._readers: list[list[int]] = [[] for _ in self.dag.funcs]
+        for number, producers in enumerate(self._producers):
+            for producer in producers:
+                self._readers[producer].append(number)
         self._rank = {func: place for place, func in enumerate(self.order)}
         self.inlined: frozenset[int] = frozenset(func for func in self.order if self.dag.funcs[func].must_inline)
         self._base = self._replay({})
@@ -66,13 +74,24 @@ class Kernels:
     def consumers(self, func: int) -> list[int]:
         """Return the Funcs that read a Func, once what is inlined is looked through, each once."""
         found: dict[int, None] = {}
-        for stage in self.dag.stages:
-            if stage.func != func and any(edge.producer == func for edge in stage.edges):
-                if stage.func in self.inlined:
-                    found.update(dict.fromkeys(self.consumers(stage.func)))
-                else:
-                    found[stage.func] = None
+        for number in self._readers[func]:
+            reader = self._stages[number].func
+            if reader in self.inlined:
+                found.update(dict.fromkeys(self.consumers(reader)))
+            else:
+                found[reader] = None
         return list(found)
+
+    def accesses(self, func: int) -> list[tuple[_core.Stage, _core.Access]]:
+        """Return every access to a Func, and the Stage that makes it."""
+        stages = (self._stages[number] for number in self._readers[func])
+        return [
+            (stage, access)
+            for stage in stages
+            for edge in stage.edges
+            if edge.producer == func
+            for access in edge.accesses
+        ]
 
     def inlined_into(self, funcs: Iterable[int]) -> list[int]:
         """Return what is inlined into some Funcs, and into what is."""
@@ -80,10 +99,10 @@ class Kernels:
         waiting = list(funcs)
         while waiting:
             for stage in self.dag.funcs[waiting.pop()].stages:
-                for edge in self.dag.stages[stage].edges:
-                    if edge.producer in self.inlined and edge.producer not in found:
-                        found[edge.producer] = None
-                        waiting.append(edge.producer)
+                for producer in self._producers[stage]:
+                    if producer in self.inlined and producer not in found:
+                        found[producer] = None
+                        waiting.append(producer)
         return list(found)
 
     def is_ours(self, func: int) -> bool:
@@ -130,7 +149,7 @@ class Kernels:
         rows = GroupRows(
             rows=self.space.featurize_stages(states, stages),
             is_computed=np.array([stage in own for stage in stages]),
-            lane_cycles=self._lane_cycles[stages],
+            lane_cycles=self.lane_cycles[stages],
             most_blocks=points / 64,
         )
         return rows, [int(number) for number in legal]
@@ -183,7 +202,7 @@ class Kernels:
         if func in group.in_threads:
             return self._reading_stage(func), _THREADS
         stage = self._reading_stage(func)
-        while (owner := self.dag.stages[stage].func) != group.output:
+        while (owner := self._stages[stage].func) != group.output:
             stage = self._reading_stage(owner)
         return stage, _BLOCKS
 
@@ -191,17 +210,16 @@ class Kernels:
         """A Stage that reads a Func, once what is inlined is looked through."""
         waiting = [func]
         while waiting:
-            producer = waiting.pop()
-            for number, stage in enumerate(self.dag.stages):
-                if stage.func != producer and any(edge.producer == producer for edge in stage.edges):
-                    if stage.func not in self.inlined:
-                        return number
-                    waiting.append(stage.func)
+            for number in self._readers[waiting.pop()]:
+                reader = self._stages[number].func
+                if reader not in self.inlined:
+                    return number
+                waiting.append(reader)
         raise AssertionError(f"nothing reads Func {func}")
 
     def _tile_stage(self, stage_id: int, tile: Tile, *, is_root: bool) -> list[Decision]:
         """Short loops inside a thread as far as they may be, tiled ones as threads, all others as blocks."""
-        stage = self.dag.stages[stage_id]
+        stage = self._stages[stage_id]
         pure = [i for i, loop in enumerate(stage.loops) if not loop.is_reduction]
         if not pure or stage.is_extern or stage.is_undef:
             return []
