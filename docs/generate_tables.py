@@ -17,6 +17,8 @@ from metol.targets.gpu import DEVICES
 # Columns and terms that are those of the paper; they come first.
 _PAPER_FEATURES = 39
 _PAPER_TERMS = 27
+# Those of the GPU: of Adams et al. 2019 first, then of Anderson et al. 2021.
+_GPU_FIRST_FEATURES, _GPU_PAPER_FEATURES, _GPU_PAPER_TERMS = 27, 27 + 44, 29
 
 _FEATURES = """\
 # Feature columns of the CPU
@@ -53,8 +55,10 @@ _GPU_FEATURES = """\
 
 <!-- Written by docs/generate_tables.py (`make docs`) from src/metol/targets/gpu/features.def. -->
 
-One row of these numbers describes one Stage, which is one kernel; `Space.featurize` returns them as `[B, S, F]`. Words
-are those of CUDA: a multiprocessor runs warps of threads in step, and a sector is the least that an access brings in.
+One row of these numbers describes one Stage, which is one kernel or a part of one; `Space.featurize` returns them as
+`[B, S, F]`. Words are those of CUDA: a multiprocessor runs warps of threads in step, and a sector is the least that an
+access brings in. Columns 0 to {first} are those of Adams et al. 2019, appendix A, that mean something on a GPU; columns
+up to {last} those of Anderson et al. 2021, appendix A; the rest feed the terms of the analytical model.
 
 {table}"""
 
@@ -63,12 +67,17 @@ _GPU_TERMS = """\
 
 <!-- Written by docs/generate_tables.py (`make docs`) from src/metol/targets/gpu/terms.def. -->
 
-The predicted run time is the sum over Stages and terms of a coefficient times the term. The coefficients are seconds at
-full occupancy, from the data sheet of the GPU (`src/metol/targets/gpu/parameters.py`).
+The predicted run time is the sum over Stages and terms of a coefficient times the term. Terms 0 to {last} are those of
+Anderson et al. 2021, appendix B, by the number of their coefficient, of which there is no 28; the two loads of memory,
+which are printed without a coefficient, have numbers 23 and 27. Only weights that were trained on a GPU give them
+coefficients. The rest are ours, and the analytical model: their coefficients are seconds at full occupancy, from the
+data sheet of the GPU (`src/metol/targets/gpu/parameters.py`).
 
-A name in an expression is a [feature](gpu_features.md) or one of these:
+A name in an expression is a [feature](gpu_features.md), `multiprocessors`, or one of these:
 
 {quantities}
+- `m(x)` = `max(x, 1)`
+- `select(c, a, b)` = `a` where `c` holds, otherwise `b`
 
 {table}"""
 
@@ -93,8 +102,12 @@ def tables() -> dict[str, str]:
     return {
         "features.md": _FEATURES.format(last=_PAPER_FEATURES - 1, table=_features(cpu)),
         "cost_terms.md": _TERMS.format(last=_PAPER_TERMS - 1, quantities=_quantities(cpu), table=_terms(cpu)),
-        "gpu_features.md": _GPU_FEATURES.format(table=_features(gpu)),
-        "gpu_cost_terms.md": _GPU_TERMS.format(quantities=_quantities(gpu), table=_terms(gpu)),
+        "gpu_features.md": _GPU_FEATURES.format(
+            first=_GPU_FIRST_FEATURES - 1, last=_GPU_PAPER_FEATURES - 1, table=_features(gpu)
+        ),
+        "gpu_cost_terms.md": _GPU_TERMS.format(
+            last=_GPU_PAPER_TERMS - 1, quantities=_quantities(gpu), table=_terms(gpu)
+        ),
         "gpu_devices.md": _GPU_DEVICES.format(table=_devices()),
     }
 

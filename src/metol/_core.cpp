@@ -207,6 +207,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("stores", &Stage::stores)
         .def_readonly("narrowest_bytes", &Stage::narrowest_bytes)
         .def_readonly("widest_bytes", &Stage::widest_bytes)
+        .def_readonly("expr_branching", &Stage::expr_branching)
         .def_readonly("has_data_dependent_read", &Stage::has_data_dependent_read)
         .def_readonly("has_data_dependent_write", &Stage::has_data_dependent_write)
         .def_readonly("is_undef", &Stage::is_undef)

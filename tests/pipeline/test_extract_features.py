@@ -300,3 +300,21 @@ def test_an_output_whose_place_or_size_is_constrained_has_a_known_place(
     output.set_estimates([(0, 64), (0, 64)])
     dag = extract(hl.Pipeline(output))
     assert dag.funcs[dag.outputs[0]].has_known_place == is_told
+
+
+@pytest.mark.parametrize(
+    ("value", "registers"),
+    [
+        (lambda s: s[X, Y], 1),
+        (lambda s: s[X, Y] + 1, 2),
+        (lambda s: (s[X, Y] + 1) * 2, 2),
+        (lambda s: (s[X, Y] + s[X + 1, Y]) * (s[X, Y + 1] - s[X + 1, Y + 1]), 3),
+        (lambda s: hl.select(s[X, Y] > 0, s[X + 1, Y], s[X + 2, Y]), 3),  # the condition first, which needs two
+    ],
+)
+def test_branching_is_the_strahler_number(value: Callable[[hl.ImageParam], hl.Expr], registers: int) -> None:
+    source, output = hl.ImageParam(hl.Float(32), 2, "source"), hl.Func("output")
+    output[X, Y] = value(source)
+    source.set_estimates([(0, 32), (0, 32)])
+    output.set_estimates([(0, 16), (0, 16)])
+    assert extract(output).stages[0].expr_branching == registers

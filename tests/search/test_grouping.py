@@ -150,7 +150,12 @@ def test_blocks_are_whole_warps_in_the_end() -> None:
 def rows_of(**columns: Sequence[float]) -> tuple[GroupCosts, GroupRows]:
     """One Stage with several tiles, of which some columns are given."""
     space = space_of(extract(chain()))
-    usual = {"active_threads": 256.0, "threads_per_block": 256.0, "blocks": 1000.0, "points_computed": 1e6}
+    usual = {
+        "num_threads_per_block": 256.0,
+        "threads_per_block": 256.0,
+        "num_blocks": 1000.0,
+        "points_computed_total": 1e6,
+    }
     count = len(next(iter(columns.values())))
     table = [columns.get(name, [usual.get(name, 0.0)] * count) for name in space.feature_table()]
     rows = np.array(table, dtype=np.float32).T[:, None, :]
@@ -158,7 +163,8 @@ def rows_of(**columns: Sequence[float]) -> tuple[GroupCosts, GroupRows]:
 
 
 def test_more_loads_and_more_points_cost_more() -> None:
-    for column in ("sectors_loaded", "sectors_stored", "shared_turns", "points_computed"):
+    accesses = [f"num_{memory}_mem_{kind}_per_block" for memory in ("global", "shared") for kind in ("loads", "stores")]
+    for column in (*accesses, "points_computed_total"):
         costs, rows = rows_of(**{column: [1e6, 2e6, 4e6]})
         found = costs.of(rows, is_final=False)
         assert all(less < more for less, more in pairwise(found))
@@ -167,10 +173,13 @@ def test_more_loads_and_more_points_cost_more() -> None:
 @pytest.mark.parametrize(
     ("columns", "is_final"),
     [
-        ({"threads_per_block": [1056.0], "active_threads": [1056.0]}, False),
+        ({"threads_per_block": [1056.0], "num_threads_per_block": [1056.0]}, False),
         ({"shared_bytes": [50_000.0]}, False),
-        ({"blocks": [60.0]}, False),  # of 68 multiprocessors some would be idle
-        ({"active_threads": [8.0], "threads_per_block": [32.0], "shared_bytes": [40_000.0]}, False),  # low occupancy
+        ({"num_blocks": [60.0]}, False),  # of 68 multiprocessors some would be idle
+        (
+            {"num_threads_per_block": [8.0], "threads_per_block": [32.0], "shared_bytes": [40_000.0]},
+            False,
+        ),  # low occupancy
         ({"threads_per_block": [250.0]}, True),  # no whole warps
     ],
 )
@@ -180,7 +189,12 @@ def test_kernels_that_cannot_run_well_are_refused(columns: dict[str, list[float]
 
 
 def test_memory_is_scaled_by_occupancy_in_the_final_pass_alone() -> None:
-    few = {"active_threads": [64.0], "threads_per_block": [64.0], "points_computed": [0.0], "sectors_loaded": [1e6]}
+    few = {
+        "num_threads_per_block": [64.0],
+        "threads_per_block": [64.0],
+        "points_computed_total": [0.0],
+        "num_global_mem_loads_per_block": [1e3],
+    }
     costs, rows = rows_of(**few)
     assert costs.of(rows, is_final=True)[0] > 4 * costs.of(rows, is_final=False)[0]
 

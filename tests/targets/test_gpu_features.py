@@ -64,18 +64,47 @@ def features(dag: PipelineDag, space: _core.Space, state: _core.States) -> dict[
 
 
 BLUR_Y = {  # 40 x 24 of 16 bits in 2 x 3 blocks of 32 x 8 threads; each reads 3 rows of blur_x
-    "points_computed": 40 * 24,
-    "blocks": 6,
+    "num_realizations": 1,
+    "num_productions": 1,
+    "points_computed_total": 40 * 24,
+    "points_computed_per_production": 40 * 24,
+    "points_computed_per_thread": 1,
+    "inner_parallelism": 6,
+    "outer_parallelism": 1,
+    "num_blocks": 6,
     "threads_per_block": 256,
-    "active_threads": 256,
-    "points_per_thread": 1,
+    "num_threads_per_block": 256,
+    "num_warps_per_block": 8,
+    "num_active_warps_per_block": 8,
+    "block_occupancy": 0.25,
+    "warp_lane_utilization": 1,
+    "idle_lane_wastage": 0,
     "lanes_issued": 6 * 256,
-    "sm_imbalance": 68 / 6,
     "resident_warps": 8,
     "exposed_latency": 2,
-    "sectors_loaded": 48 * 3 * 2,  # 48 warps, 3 loads, 64 bytes
-    "sectors_stored": 48 * 2,
-    "shared_turns": 0,
+    "num_global_mem_loads_per_block": 8 * 3 * 2,  # 8 warps, 3 loads, 64 bytes
+    "num_global_mem_stores_per_block": 8 * 2,
+    "num_shared_mem_loads_per_block": 0,
+    "global_mem_load_efficiency": 1,
+    "shared_mem_load_efficiency": 1,
+    "unique_global_bytes_read_per_realization": 40 * 26 * 2,
+    "unique_global_lines_read_per_realization": 26,
+    "unique_global_bytes_read_per_thread": 3 * 2,
+    "unique_global_lines_read_per_thread": 3,
+    "unique_shared_bytes_read_per_thread": 0,
+    "unique_bytes_read_per_point": 3 * 2,
+    "unique_bytes_read_per_task": 32 * 10 * 2,
+    "unique_lines_read_per_task": 10,
+    "global_allocation_bytes_read_per_realization": 40 * 26 * 2,
+    "global_bytes_at_task": 256 * 2,
+    "global_innermost_bytes_at_task": 32 * 2,
+    "bytes_at_root": 40 * 24 * 2,
+    "innermost_bytes_at_root": 40 * 2,
+    "working_set": 0,
+    "expr_branching": 2,
+    "shared_mem_occupancy": 0,
+    "max_block_occupancy": 4 / 16,  # of 1024 threads on a multiprocessor, that holds 16 blocks of few
+    "max_warp_occupancy": 1,
     "bytes_read_by_blocks": 6 * 10 * 64,
     "bytes_read": 26 * 96,  # 80 bytes a row are 3 sectors
     "bytes_written": 40 * 24 * 2,
@@ -85,23 +114,41 @@ BLUR_Y = {  # 40 x 24 of 16 bits in 2 x 3 blocks of 32 x 8 threads; each reads 3
     "inlined_lanes": 0,
 }
 PRODUCT = {  # the same grid of 32-bit sums over k: a(k, y) is one place a warp, b(x, k) a row of it
-    "points_computed": 40 * 24 * 24,
-    "blocks": 6,
-    "points_per_thread": 24,
+    "points_computed_total": 40 * 24 * 24,
+    "num_blocks": 6,
+    "points_computed_per_thread": 24,
+    "innermost_loop_extent": 24,
+    "innermost_pure_loop_extent": 1,
     "lanes_issued": 6 * 256 * 24,
-    "sectors_loaded": 48 * (24 * (1 + 4) + 4),  # a and b each time, the sum itself once
-    "sectors_stored": 48 * 4,
+    "num_global_mem_loads_per_block": 8 * (24 * (1 + 4) + 4),  # a and b each time, the sum itself once
+    "num_global_mem_stores_per_block": 8 * 4,
+    "global_mem_load_efficiency": (24 * (4 + 128) + 128) / (32 * (24 * (1 + 4) + 4)),
+    "unique_global_bytes_read_per_thread": 24 * 4 * 2,
+    "unique_global_lines_read_per_thread": 1 + 24,
+    "unique_bytes_read_per_point": 8,
     "bytes_read": 24 * 96 + 24 * 160,
     "bytes_written": 40 * 24 * 4,
 }
 IN_BLOCKS = {  # 32 x 10 points of blur_x for each block of 32 x 8 of blur_y
-    "points_computed": 6 * 320,
-    "blocks": 6,
+    "num_realizations": 6,
+    "points_computed_total": 6 * 320,
+    "points_computed_per_realization": 320,
+    "inner_parallelism": 1,
+    "outer_parallelism": 6,
+    "num_blocks": 6,
     "threads_per_block": 320,
-    "active_threads": 320,
+    "num_threads_per_block": 320,
     "lanes_issued": 6 * 320,
-    "sectors_stored": 0,
-    "shared_turns": 6 * 10 * 1,  # 64 bytes a warp: 16 banks, one turn
+    "num_global_mem_stores_per_block": 0,
+    "num_shared_mem_stores_per_block": 10 * 1,  # 64 bytes a warp: 16 banks, one turn
+    "shared_mem_store_efficiency": 0.5,
+    "shared_bytes_at_task": 320 * 2,
+    "shared_innermost_bytes_at_task": 32 * 2,
+    "global_bytes_at_task": 0,
+    "bytes_at_realization": 320 * 2,
+    "bytes_at_root": 40 * 26 * 2,
+    "working_set_at_production": 320 * 2,
+    "working_set_at_task": 320 * 2,
     "bytes_written": 0,
     "shared_bytes": 32 * 10 * 2,
     "barriers": 6,
@@ -109,25 +156,47 @@ IN_BLOCKS = {  # 32 x 10 points of blur_x for each block of 32 x 8 of blur_y
 }
 READS_BLOCKS = {  # blur_y of the same kernel: two of its ten warps have nothing to do
     "threads_per_block": 320,
-    "active_threads": 256,
+    "num_threads_per_block": 256,
+    "num_warps_per_block": 10,
+    "num_active_warps_per_block": 8,
     "lanes_issued": 6 * 256,
     "resident_warps": 8,
-    "sectors_loaded": 0,
-    "shared_turns": 48 * 3,
+    "num_global_mem_loads_per_block": 0,
+    "num_shared_mem_loads_per_block": 8 * 3,
+    "shared_mem_load_efficiency": 0.5,
+    "unique_shared_bytes_read_per_thread": 6,
+    "unique_shared_bytes_read_per_realization": 40 * 26 * 2,
+    "shared_allocation_bytes_read_per_realization": 320 * 2,
+    "working_set": 320 * 2,
+    "shared_mem_occupancy": 640 / 49152,
     "bytes_read": 0,
     "launches": 1,
 }
 IN_THREADS = {  # three points of blur_x for each thread
-    "blocks": 6,
+    "num_realizations": 6 * 256,
+    "points_computed_per_production": 3,
+    "num_blocks": 6,
     "threads_per_block": 256,
-    "points_per_thread": 3,
+    "points_computed_per_thread": 3,
     "lanes_issued": 6 * 256 * 3,
-    "sectors_loaded": 48 * 3 * 3 * 2,  # 3 loads along x for each of 3 points along y; 64 bytes a warp
-    "sectors_stored": 0,
-    "shared_turns": 0,
+    "num_global_mem_loads_per_block": 8 * 3 * 3 * 2,  # 3 loads along x for each of 3 points along y; 64 bytes a warp
+    "num_global_mem_stores_per_block": 0,
+    "num_shared_mem_loads_per_block": 0,
+    "unique_global_bytes_read_per_thread": 9 * 2,
+    "unique_global_lines_read_per_thread": 3,
+    "register_bytes_at_task": 256 * 3 * 2,
+    "register_innermost_bytes_at_task": 2,
+    "working_set_at_thread": 3 * 2,
     "shared_bytes": 0,
     "barriers": 0,
     "launches": 0,
+}
+READS_THREADS = {  # blur_y of that kernel
+    "unique_register_bytes_read_per_thread": 6,
+    "unique_register_lines_read_per_thread": 3,
+    "register_allocation_bytes_read_per_realization": 6,
+    "num_global_mem_loads_per_block": 0,
+    "working_set": 6,
 }
 
 
@@ -139,6 +208,7 @@ IN_THREADS = {  # three points of blur_x for each thread
         (blur, {"blur_x": BLOCKS}, ("blur_x", 0), IN_BLOCKS),
         (blur, {"blur_x": BLOCKS}, ("blur_y", 0), READS_BLOCKS),
         (blur, {"blur_x": THREADS}, ("blur_x", 0), IN_THREADS),
+        (blur, {"blur_x": THREADS}, ("blur_y", 0), READS_THREADS),
     ],
 )
 def test_features(
@@ -152,8 +222,8 @@ def test_lanes_across_the_storage_load_a_sector_each() -> None:
     row = features(*grown(blur, (16, 16), thread_loop=1))["blur_y", 0]
     # The output is stored along x: 16 rows of 2 columns a warp; blur_x lies as its own threads do, along y,
     # in columns of 26 points: of the second of two, 52 bytes on, 16 points lie in two sectors.
-    assert row["sectors_stored"] == 6 * 8 * 16
-    assert row["sectors_loaded"] == 6 * 8 * 3 * (1 + 2)
+    assert row["num_global_mem_stores_per_block"] == 8 * 16
+    assert row["num_global_mem_loads_per_block"] == 8 * 3 * (1 + 2)
 
 
 def test_a_func_inlined_is_charged_to_its_own_row() -> None:
@@ -181,7 +251,7 @@ def test_what_cannot_be_parallel_runs_in_one_thread() -> None:
     assert pure.is_parallel
     assert not scatter.is_parallel
     row = features(dag, space, leaf)["counts", 1]
-    assert (row["blocks"], row["threads_per_block"], row["points_per_thread"]) == (1, 1, 40 * 24)
+    assert (row["num_blocks"], row["threads_per_block"], row["points_computed_per_thread"]) == (1, 1, 40 * 24)
 
 
 def test_a_small_grid_costs_more_than_its_share() -> None:
@@ -206,7 +276,7 @@ def test_the_core_counts_blocks_as_the_calculator_does(name: str) -> None:
     counted = 0
     for place in range(len(leaves)):
         for row in features(dag, space, leaves.take([place])).values():
-            if row["launches"] and row["active_threads"] == row["threads_per_block"] and row["blocks"] > 32:
+            if row["launches"] and row["num_threads_per_block"] == row["threads_per_block"] and row["num_blocks"] > 32:
                 warps = math.ceil(row["threads_per_block"] / 32)
                 held = machine.occupancy(
                     int(row["threads_per_block"]),

@@ -140,6 +140,7 @@ struct Stage {
     std::vector<Access> stores;         // the coordinates written (identity for a pure definition)
     int32_t narrowest_bytes = 4;        // of the types computed with: decides the native vector width
     int32_t widest_bytes = 4;
+    int32_t expr_branching = 1;             // Strahler number: the least registers that evaluate its values
     bool has_data_dependent_read = false;   // a load indexes another load
     bool has_data_dependent_write = false;  // scatter: a left-hand side indexes a load
     bool is_undef = false;                  // the definition is `undef`: no code, leave it unscheduled

@@ -8,6 +8,8 @@
 #include <set>
 #include <string_view>
 
+#include "branching.hpp"
+
 namespace metol {
 namespace {
 
@@ -406,6 +408,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     }
     stage.narrowest_bytes = narrowest;
     stage.widest_bytes = widest;
+    stage.expr_branching = strahler_number(graph, roots.values);
     for (int32_t coordinate : roots.coordinates) {
         stage.has_data_dependent_write = stage.has_data_dependent_write || contains_load(graph, coordinate, loads);
     }

@@ -60,9 +60,9 @@ class GroupCosts:
                 threads must be whole warps.
         """
         computed = group.is_computed
-        threads = self._column(group, "active_threads")[:, computed]
+        threads = self._column(group, "num_threads_per_block")[:, computed]
         shared = self._column(group, "shared_bytes")[:, computed].max(axis=1)
-        blocks = self._column(group, "blocks")[:, computed].max(axis=1)
+        blocks = self._column(group, "num_blocks")[:, computed].max(axis=1)
         total = self._column(group, "threads_per_block")[:, computed].max(axis=1)
         occupancy = np.array(
             [[self._occupancy(int(n), int(bytes_)) for n in row] for row, bytes_ in zip(threads, shared, strict=True)]
@@ -70,7 +70,7 @@ class GroupCosts:
         is_occupied = occupancy.min(axis=1) >= _LEAST_OCCUPANCY
         occupancy = np.maximum(occupancy, _LEAST_OCCUPANCY)
         active = np.maximum(threads, 1) / self._machine.max_threads_per_block
-        points = self._column(group, "points_computed") + self._column(group, "inlined_lanes")
+        points = self._column(group, "points_computed_total") + self._column(group, "inlined_lanes")
         work = points * group.lane_cycles
         # What is inlined runs in the threads of what it is inlined into: at the occupancy of the whole.
         arithmetic = (work[:, computed] / (occupancy * active)).sum(axis=1)
@@ -98,9 +98,12 @@ class GroupCosts:
         return group.rows[:, :, self._columns[name]].astype(np.float64)
 
     def _memory(self, group: GroupRows) -> Costs:
-        sectors = self._column(group, "sectors_loaded") + self._column(group, "sectors_stored")
-        turns = self._column(group, "shared_turns")
-        costs: Costs = (sectors * self._global_cycles + turns * self._shared_cycles).sum(axis=1)
+        blocks = self._column(group, "num_blocks")
+        sectors = self._column(group, "num_global_mem_loads_per_block")
+        sectors = sectors + self._column(group, "num_global_mem_stores_per_block")
+        turns = self._column(group, "num_shared_mem_loads_per_block")
+        turns = turns + self._column(group, "num_shared_mem_stores_per_block")
+        costs: Costs = (blocks * (sectors * self._global_cycles + turns * self._shared_cycles)).sum(axis=1)
         return costs
 
     def _find_occupancy(self, threads: int, shared_bytes: int) -> float:

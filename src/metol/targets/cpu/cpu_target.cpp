@@ -5,6 +5,7 @@
 #include "targets/cpu/feature_table.hpp"
 #include "targets/cpu/featurize.hpp"
 #include "targets/cpu/group_featurizer.hpp"
+#include "targets/working_set.hpp"
 
 namespace metol {
 
@@ -51,7 +52,7 @@ class CpuTarget final : public Target {
     }
 
     void patch_whole_program(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows) const override {
-        cpu::patch_working_set_at_root(index, nest, rows);
+        patch_working_set_at_root(index, nest, cpu::k_bytes_at_realization, cpu::k_working_set_at_root, rows);
     }
 
     void terms(std::span<const float> row, std::span<double> out) const override {

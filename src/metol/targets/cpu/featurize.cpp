@@ -392,21 +392,4 @@ void add_inlined_row(std::span<const float> part, std::span<float> row) {
     row[k_num_vectors] = lanes / std::max(1.0F, row[k_vector_size]);
 }
 
-void patch_working_set_at_root(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows) {
-    double total = 0;
-    for (int32_t func : index.order) {
-        if (nest[func].is_computed() && !index.func(func).is_output) {
-            const auto stage = static_cast<size_t>(index.func(func).stages.front());
-            total += static_cast<double>(rows[stage * kFeatureCount + k_bytes_at_realization]);
-        }
-    }
-    for (int32_t func : index.order) {
-        for (int32_t stage : index.func(func).stages) {
-            if (nest[func].is_computed()) {
-                rows[static_cast<size_t>(stage) * kFeatureCount + k_working_set_at_root] = static_cast<float>(total);
-            }
-        }
-    }
-}
-
 }  // namespace metol::cpu

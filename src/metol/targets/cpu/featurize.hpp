@@ -12,6 +12,5 @@ namespace metol::cpu {
 void add_inlined_row(std::span<const float> part, std::span<float> row);
 
 // Fills working_set_at_root, the same for every Stage, from the rows of a whole state.
-void patch_working_set_at_root(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows);
 
 }  // namespace metol::cpu

@@ -31,7 +31,7 @@ std::span<const FeatureColumn> quantity_columns() {
     return kColumns;
 }
 
-void evaluate_terms(std::span<const float> row, std::span<double> out) {
+void evaluate_terms(int multiprocessors, std::span<const float> row, std::span<double> out) {
     using namespace term_functions;
 #define METOL_FEATURE(name, unit, meaning) [[maybe_unused]] const double name = static_cast<double>(row[k_##name]);
 #include "targets/gpu/features.def"

@@ -24,6 +24,6 @@ std::span<const FeatureColumn> term_columns();
 std::span<const FeatureColumn> quantity_columns();
 
 // Evaluates terms.def on one row.
-void evaluate_terms(std::span<const float> row, std::span<double> out);
+void evaluate_terms(int multiprocessors, std::span<const float> row, std::span<double> out);
 
 }  // namespace metol::gpu

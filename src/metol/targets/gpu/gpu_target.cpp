@@ -4,6 +4,7 @@
 #include "targets/gpu/feature_table.hpp"
 #include "targets/gpu/featurize.hpp"
 #include "targets/gpu/gpu_parameters.hpp"
+#include "targets/working_set.hpp"
 
 namespace metol {
 
@@ -38,11 +39,13 @@ class GpuTarget final : public Target {
     std::span<const FeatureColumn> feature_columns() const override { return gpu::feature_columns(); }
     std::span<const FeatureColumn> term_columns() const override { return gpu::term_columns(); }
     std::span<const FeatureColumn> quantity_columns() const override { return gpu::quantity_columns(); }
-    std::vector<TermConstant> term_constants() const override { return {}; }
+    std::vector<TermConstant> term_constants() const override {
+        return {{"multiprocessors", static_cast<double>(machine_.multiprocessors)}};
+    }
 
-    void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool,
+    void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool is_analytical,
                    std::span<StageRow> rows) const override {
-        gpu::featurize(machine_, sub_nest, stages, rows);
+        gpu::featurize(machine_, sub_nest, stages, is_analytical, rows);
     }
 
     // All share the threads and the memory of one block.
@@ -52,10 +55,13 @@ class GpuTarget final : public Target {
         gpu::add_inlined_row(part, row);
     }
 
-    // No column depends on several kernels.
-    void patch_whole_program(const PipelineIndex&, const LoopNest&, std::span<float>) const override {}
+    void patch_whole_program(const PipelineIndex& index, const LoopNest& nest, std::span<float> rows) const override {
+        patch_working_set_at_root(index, nest, gpu::k_bytes_at_realization, gpu::k_working_set_at_root, rows);
+    }
 
-    void terms(std::span<const float> row, std::span<double> out) const override { gpu::evaluate_terms(row, out); }
+    void terms(std::span<const float> row, std::span<double> out) const override {
+        gpu::evaluate_terms(machine_.multiprocessors, row, out);
+    }
 
     void analytical_coefficients(int stage, std::span<const float>, std::span<double> out) const override {
         gpu::analytical_coefficients(machine_, stage, out);

@@ -164,7 +164,6 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
     made.threads = thread_counts(root, own);
     made.blocks = static_cast<double>(product(own.levels[kBlocks]));
     double tile = tile_registers(root, own);
-    double kept = 0;
     for (int32_t func : funcs) {
         const FuncSchedule& schedule = nest[func];
         if (schedule.placement != Placement::At || kernel_of(index, nest, schedule.compute.stage) != stage_id) {
@@ -174,7 +173,7 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
         const double bytes =
             static_cast<double>(regions.computed(func, schedule.compute).points()) * index.func(func).bytes_per_point();
         if (is_in_thread(schedule)) {
-            kept += bytes / kRegisterBytes;
+            made.thread_bytes += bytes;
             continue;
         }
         made.shared_bytes += bytes;
@@ -187,7 +186,7 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
             tile = std::max(tile, tile_registers(stage, schedule.stages[s]));
         }
     }
-    made.registers = kBaseRegisters + tile + kept;
+    made.registers = kBaseRegisters + tile + made.thread_bytes / kRegisterBytes;
     return made;
 }
 

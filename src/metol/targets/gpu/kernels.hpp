@@ -20,6 +20,7 @@ struct Kernel {
     ThreadCounts threads{};   // of a block, by dimension: the most that any Stage in it takes
     double blocks = 1;        // of a launch
     double shared_bytes = 0;  // of a block: all that is stored in it
+    double thread_bytes = 0;  // of a thread: all that it computes for itself
     double registers = 0;     // of a thread, about
     int members = 0;          // Funcs computed inside
     int64_t threads_per_block() const;

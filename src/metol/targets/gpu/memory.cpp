@@ -15,7 +15,40 @@ double times(double slope, double step) {
     return slope == 0 || step == 0 ? 0 : slope * step;
 }
 
+// Of the bytes that the transactions bring, how many were asked for; 1 where there are none.
+float efficiency(const Transactions& transactions, double bytes_of_one) {
+    const double moved = transactions.count * bytes_of_one;
+    return moved > 0 ? static_cast<float>(transactions.bytes / moved) : 1.0F;
+}
+
 }  // namespace
+
+Memory memory_of(const PipelineIndex& index, const LoopNest& nest, int func) {
+    const FuncSchedule& schedule = nest[func];
+    if (index.func(func).is_input || schedule.placement == Placement::Root) {
+        return Memory::Global;
+    }
+    if (schedule.placement != Placement::At) {
+        return Memory::None;
+    }
+    return is_in_thread(schedule) ? Memory::Registers : Memory::Shared;
+}
+
+int innermost_dim(const PipelineIndex& index, const LoopNest& nest, int func) {
+    return index.func(func).is_input ? std::max(0, index.func(func).dense_dim) : nest[func].innermost_dim;
+}
+
+std::vector<int64_t> stored_extents(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    const Func& one = index.func(func);
+    const bool is_given = one.is_input && !one.estimate.empty();
+    const Box& box = one.is_input ? regions.required(func, Site{}) : regions.computed(func, nest[func].store);
+    std::vector<int64_t> extents;
+    for (int d = 0; d < one.dimensions(); d++) {
+        const int64_t extent = is_given ? one.estimate[static_cast<size_t>(d)].extent() : box[d].extent();
+        extents.push_back(std::max<int64_t>(1, extent));
+    }
+    return extents;
+}
 
 StageMemory::StageMemory(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                          Regions& regions, int stage, const Kernel& kernel)
@@ -50,21 +83,6 @@ double StageMemory::points_per_thread() const {
         points *= own_.levels[kPoint][i];
     }
     return points;
-}
-
-Memory StageMemory::memory_of(int func) const {
-    const FuncSchedule& schedule = nest_[func];
-    if (index_.func(func).is_input || schedule.placement == Placement::Root) {
-        return Memory::Global;
-    }
-    if (schedule.placement != Placement::At) {
-        return Memory::None;
-    }
-    return is_in_thread(schedule) ? Memory::Registers : Memory::Shared;
-}
-
-int StageMemory::innermost_dim(int func) const {
-    return index_.func(func).is_input ? std::max(0, index_.func(func).dense_dim) : nest_[func].innermost_dim;
 }
 
 std::vector<Motion> StageMemory::motion_of_loops(int stage_id) const {
@@ -114,10 +132,9 @@ std::vector<Motion> StageMemory::motion_of_func(int func) const {
 LaneStrides StageMemory::strides_of(const EffectiveAccess& access) {
     const int func = access.producer;
     const Func& producer = index_.func(func);
-    const Box& stored =
-        producer.is_input ? regions_.required(func, Site{}) : regions_.computed(func, nest_[func].store);
+    const std::vector<int64_t> stored = stored_extents(index_, nest_, regions_, func);
     LaneStrides strides = {0, 0, 0};
-    const int inner = innermost_dim(func);
+    const int inner = innermost_dim(index_, nest_, func);
     double distance = producer.value_bytes.empty() ? producer.bytes_per_point() : producer.value_bytes.front();
     for (int rank = 0; rank < static_cast<int>(access.jacobian.size()); rank++) {
         const int d = rank == 0 ? inner : rank <= inner ? rank - 1 : rank;
@@ -128,29 +145,26 @@ LaneStrides StageMemory::strides_of(const EffectiveAccess& access) {
                 strides[k] += turns ? NAN : times(access.jacobian[dim][i], motion_[i][k]) * distance;
             }
         }
-        distance *= static_cast<double>(std::max<int64_t>(1, stored[d].extent()));
+        distance *= static_cast<double>(stored[dim]);
     }
     return strides;
 }
 
-StageMemory::Traffic StageMemory::traffic_of(const EffectiveAccess& access, double per_thread) {
-    const Memory memory = memory_of(access.producer);
+void StageMemory::add_traffic(const EffectiveAccess& access, double per_thread, Traffic& sum) {
+    const Memory memory = memory_of(index_, nest_, access.producer);
     if (memory != Memory::Global && memory != Memory::Shared) {
-        return {};
+        return;
     }
-    const Func& func = index_.func(access.producer);
     const Lanes all = lanes();
-    const auto warps = static_cast<double>(active_warps(all));
     const LaneStrides strides = strides_of(access);
-    Traffic traffic;
-    for (int32_t bytes : func.value_bytes) {
-        if (memory == Memory::Global) {
-            traffic.sectors += warps * per_thread * sectors_of_access(all, strides, bytes, machine_.sector_bytes);
-        } else {
-            traffic.turns += warps * per_thread * bank_turns_of_access(all, strides, bytes, machine_.shared_banks);
-        }
+    for (int32_t bytes : index_.func(access.producer).value_bytes) {
+        const bool is_global = memory == Memory::Global;
+        const Transactions once = is_global ? sectors_of_access(all, strides, bytes, machine_.sector_bytes)
+                                            : bank_turns_of_access(all, strides, bytes, machine_.shared_banks);
+        Transactions& total = is_global ? sum.global : sum.shared;
+        total.count += per_thread * once.count;
+        total.bytes += per_thread * once.bytes;
     }
-    return traffic;
 }
 
 void StageMemory::count_accesses(float* out) {
@@ -176,11 +190,7 @@ void StageMemory::count_accesses(float* out) {
     };
     Traffic loaded;
     Traffic stored;
-    const auto add = [&](Traffic& sum, const EffectiveAccess& access) {
-        const Traffic traffic = traffic_of(access, per_thread(access));
-        sum.sectors += traffic.sectors;
-        sum.turns += traffic.turns;
-    };
+    const auto add = [&](Traffic& sum, const EffectiveAccess& access) { add_traffic(access, per_thread(access), sum); };
     for (const EffectiveAccess& access : reads_->accesses) {
         add(loaded, access);
     }
@@ -190,9 +200,16 @@ void StageMemory::count_accesses(float* out) {
     for (const Access& access : stage_.stores) {
         add(stored, direct_access(access, stage_.func));
     }
-    out[k_sectors_loaded] = static_cast<float>(kernel_.blocks * loaded.sectors);
-    out[k_sectors_stored] = static_cast<float>(kernel_.blocks * stored.sectors);
-    out[k_shared_turns] = static_cast<float>(kernel_.blocks * (loaded.turns + stored.turns));
+    // All banks deliver a word of four bytes a turn.
+    const double turn_bytes = 4.0 * machine_.shared_banks;
+    out[k_num_global_mem_loads_per_block] = static_cast<float>(loaded.global.count);
+    out[k_num_shared_mem_loads_per_block] = static_cast<float>(loaded.shared.count);
+    out[k_num_global_mem_stores_per_block] = static_cast<float>(stored.global.count);
+    out[k_num_shared_mem_stores_per_block] = static_cast<float>(stored.shared.count);
+    out[k_global_mem_load_efficiency] = efficiency(loaded.global, machine_.sector_bytes);
+    out[k_shared_mem_load_efficiency] = efficiency(loaded.shared, turn_bytes);
+    out[k_global_mem_store_efficiency] = efficiency(stored.global, machine_.sector_bytes);
+    out[k_shared_mem_store_efficiency] = efficiency(stored.shared, turn_bytes);
 }
 
 // Distinct bytes of global memory that are read while the loops of the Stage cover `loops`, in whole sectors.
@@ -201,11 +218,11 @@ double StageMemory::bytes_read(const Box& loops, bool is_whole) {
     std::vector<ReadBox> found;
     read_boxes(index_, nest_, id_, loops, found);
     for (const ReadBox& read : found) {
-        if (memory_of(read.producer) != Memory::Global || read.box.is_empty) {
+        if (memory_of(index_, nest_, read.producer) != Memory::Global || read.box.is_empty) {
             continue;
         }
         const double element = index_.func(read.producer).bytes_per_point();
-        const int inner = innermost_dim(read.producer);
+        const int inner = innermost_dim(index_, nest_, read.producer);
         const double run = read.box.dimensions > 0 ? static_cast<double>(read.box[inner].extent()) : 1;
         const double runs = static_cast<double>(read.box.points()) / std::max(1.0, run);
         bytes += runs * std::ceil(run * element / machine_.sector_bytes) * machine_.sector_bytes;

@@ -7,7 +7,17 @@
 
 namespace metol::gpu {
 
+// Where a Func is; None for one that is inlined, or not scheduled yet.
 enum class Memory : uint8_t { None, Global, Shared, Registers };
+inline constexpr size_t kMemories = 4;
+
+Memory memory_of(const PipelineIndex& index, const LoopNest& nest, int func);
+
+// The dimension that is innermost in storage.
+int innermost_dim(const PipelineIndex& index, const LoopNest& nest, int func);
+
+// Points that there is storage for along each dimension: of an input, as many as its estimate says.
+std::vector<int64_t> stored_extents(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
 // How the coordinates of a Func, or the loops of a Stage, move from one thread to its neighbour along each dimension
 // of the block; NaN where that is not known.
@@ -29,20 +39,19 @@ class StageMemory {
     void measure_bytes(float* out);
 
   private:
+    // What the accesses of all warps of one block ask for.
     struct Traffic {
-        double sectors = 0;
-        double turns = 0;
+        Transactions global;
+        Transactions shared;
     };
 
     // The Stage around it, or itself, that has threads.
     int host() const;
-    Memory memory_of(int func) const;
-    int innermost_dim(int func) const;
     std::vector<Motion> motion_of_loops(int stage) const;
     std::vector<Motion> motion_of_func(int func) const;
     LaneStrides strides_of(const EffectiveAccess& access);
-    // What the accesses of all warps of one block ask for, for each element that a thread accesses.
-    Traffic traffic_of(const EffectiveAccess& access, double per_thread);
+    // Adds what an access asks for, that a thread makes to so many elements.
+    void add_traffic(const EffectiveAccess& access, double per_thread, Traffic& sum);
     double bytes_read(const Box& loops, bool is_whole);
 
     const GpuParameters& machine_;

@@ -13,6 +13,12 @@ int64_t round_up(double value, int64_t unit) {
 
 }  // namespace
 
+int64_t blocks_with_shared(const GpuParameters& machine, double shared_bytes) {
+    const int64_t of_block = round_up(shared_bytes + machine.shared_reserved_bytes, machine.shared_unit_bytes);
+    const int64_t most = machine.max_blocks_per_multiprocessor;
+    return of_block > 0 ? std::min<int64_t>(most, machine.shared_bytes_per_multiprocessor / of_block) : most;
+}
+
 int64_t blocks_held(const GpuParameters& machine, int64_t threads, double registers, double shared_bytes) {
     if (threads > machine.max_threads_per_block || registers > machine.max_registers_per_thread ||
         shared_bytes > machine.shared_bytes_per_block) {
@@ -26,11 +32,7 @@ int64_t blocks_held(const GpuParameters& machine, int64_t threads, double regist
     int64_t held = std::min<int64_t>(machine.max_blocks_per_multiprocessor,
                                      machine.max_threads_per_multiprocessor / machine.warp_threads / warps);
     held = std::min(held, warps_of_file / warps * files);
-    if (const int64_t shared = round_up(shared_bytes + machine.shared_reserved_bytes, machine.shared_unit_bytes);
-        shared > 0) {
-        held = std::min(held, machine.shared_bytes_per_multiprocessor / shared);
-    }
-    return held;
+    return std::min(held, blocks_with_shared(machine, shared_bytes));
 }
 
 }  // namespace metol::gpu

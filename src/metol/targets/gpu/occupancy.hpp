@@ -9,4 +9,7 @@ namespace metol::gpu {
 // Blocks of so many threads, registers a thread (1 at least) and bytes of shared memory; 0 where not even one fits.
 int64_t blocks_held(const GpuParameters& machine, int64_t threads, double registers, double shared_bytes);
 
+// Blocks of so much shared memory that a multiprocessor has room for, whatever else they take.
+int64_t blocks_with_shared(const GpuParameters& machine, double shared_bytes);
+
 }  // namespace metol::gpu

@@ -1,4 +1,4 @@
-// What one access of a warp asks of memory: sectors of the caches, or turns of the banks of shared memory.
+// What one access of a block asks of memory: sectors of the caches, or turns of the banks of shared memory.
 #pragma once
 
 #include "targets/gpu/kernels.hpp"
@@ -15,13 +15,24 @@ struct Lanes {
     int32_t warp_threads;
 };
 
-// Warps in which at least one thread is active.
-int64_t active_warps(const Lanes& lanes);
+// The warps of a block in which at least one thread is active. All but the last are taken to be like the first
+// (Anderson et al. 2021, §5.1: a regular warp and a tail warp).
+struct ActiveWarps {
+    int64_t count = 0;
+    int64_t last = 0;  // its number in the block
+};
 
-// Sectors that the first warp of a block touches: lanes that go to one sector share it.
-double sectors_of_access(const Lanes& lanes, const LaneStrides& strides, int element_bytes, int sector_bytes);
+ActiveWarps active_warps(const Lanes& lanes);
 
-// Turns that its banks take: lanes that go to different words of one bank wait for each other.
-double bank_turns_of_access(const Lanes& lanes, const LaneStrides& strides, int element_bytes, int banks);
+struct Transactions {
+    double count = 0;  // sectors, or turns
+    double bytes = 0;  // distinct bytes among them that were asked for
+};
+
+// Sectors that the warps of a block touch: lanes of a warp that go to one sector share it.
+Transactions sectors_of_access(const Lanes& lanes, const LaneStrides& strides, int element_bytes, int sector_bytes);
+
+// Turns that the banks take: lanes of a warp that go to different words of one bank wait for each other.
+Transactions bank_turns_of_access(const Lanes& lanes, const LaneStrides& strides, int element_bytes, int banks);
 
 }  // namespace metol::gpu
