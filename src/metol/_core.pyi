@@ -412,6 +412,7 @@ class GpuParameters(MachineParameters):
     shared_banks: int
     warps_to_hide_latency: float
     seconds_per_launch: float
+    seconds_per_atomic: float
     seconds_per_sector: float
     seconds_per_shared_turn: float
     seconds_per_barrier: float

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import halide as hl
 import pytest
-from small_pipelines import PIPELINES, blur, convolution, gpu_space, histogram, make_gpu_space, matmul
+from small_pipelines import PIPELINES, X, blur, convolution, finish, gpu_space, histogram, image, make_gpu_space, matmul
 
 from metol import _core
+from metol.lower import Call, gpu_directives
 from metol.pipeline import PipelineDag, extract
 from metol.targets.gpu import GpuMachine, gpu_parameters
 
@@ -243,15 +245,64 @@ def test_blocks_have_1024_threads_at_most() -> None:
     assert space.pruned_counts()["too_many_threads"] > 0
 
 
-def test_what_cannot_be_parallel_runs_in_one_thread() -> None:
+def scatter(*, bins: hl.Type | None = None, columns: int = 40, rows: int = 24) -> hl.Pipeline:
+    """A histogram of some columns and rows."""
+    bins = bins or hl.Int(32)
+    source, counts, output = image(40, 24, pixel=hl.UInt(8)), hl.Func("counts"), hl.Func("output")
+    r = hl.RDom([(0, columns), (0, rows)], "r")
+    counts[X] = hl.cast(bins, 0)
+    counts[hl.i32(source[r.x, r.y])] += hl.cast(bins, 1)
+    output[X] = counts[X] * 2
+    return finish(output, sizes=(256,))
+
+
+def test_an_update_without_pure_loops_is_spread_over_threads_and_atomic() -> None:
+    dag, space = gpu_space(scatter)
+    leaves = space.rollout(space.root().take([0] * 40), list(range(40)))
+    names = list(space.feature_table())
+    number = next(i for i, stage in enumerate(dag.stages) if stage.index == 1)
+    for state in (leaves.take([i]) for i in range(40)):
+        (nest,) = (one.stages[1] for one in state.describe() if len(one.stages) == 2)
+        assert nest.is_parallel
+        assert dag.stages[number].loops[nest.vector_loop].is_reduction
+        row = dict(zip(names, map(float, space.featurize(state)[0, number]), strict=True))
+        assert row["points_computed_total"] == 40 * 24
+        assert row["atomic_turns"] == pytest.approx(40 * 24 / 256)
+        points = row["num_threads_per_block"] * row["points_computed_per_thread"]
+        assert row["num_global_mem_stores_per_block"] == points  # nobody knows where they go: a sector each
+        calls = [
+            d.call
+            for d in gpu_directives(dag, state.describe())
+            if (d.stage, dag.funcs[d.func].is_output) == (1, False)
+        ]
+        assert calls[0] is Call.ATOMIC
+        assert Call.GPU_BLOCKS in calls
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        partial(scatter, bins=hl.UInt(16)),  # no words
+        partial(scatter, bins=hl.Int(64)),
+        partial(scatter, columns=6, rows=5),  # not even a warp
+    ],
+)
+def test_what_cannot_be_parallel_runs_in_one_thread(build: Callable[[], hl.Pipeline]) -> None:
+    dag, space = gpu_space(build)
+    leaf = space.rollout(space.root(), [0])
+    (counts,) = (one for one in leaf.describe() if len(one.stages) == 2)
+    pure, update = counts.stages
+    assert pure.is_parallel
+    assert not update.is_parallel
+    row = features(dag, space, leaf)["counts", 1]
+    assert (row["num_blocks"], row["threads_per_block"], row["atomic_turns"]) == (1, 1, 0)
+
+
+def test_a_scan_is_no_reduction() -> None:
     dag, space = gpu_space(histogram)
     leaf = space.rollout(space.root(), [0])
     schedules = {dag.funcs[s.func].name.split("$")[0]: s for s in leaf.describe()}
-    pure, scatter = schedules["counts"].stages
-    assert pure.is_parallel
-    assert not scatter.is_parallel
-    row = features(dag, space, leaf)["counts", 1]
-    assert (row["num_blocks"], row["threads_per_block"], row["points_computed_per_thread"]) == (1, 1, 40 * 24)
+    assert not schedules["sums"].stages[1].is_parallel
 
 
 def test_a_small_grid_costs_more_than_its_share() -> None:

@@ -82,8 +82,9 @@ class _StageLoops:
         self._nest = nest
         self._is_root = is_root
         self._suffix = f"_u{stage.index}" if stage.index else ""
-        pure = [i for i, loop in enumerate(stage.loops) if not loop.is_reduction]
-        self._order = sorted(pure, key=lambda i: i != nest.vector_loop) if nest.vector_loop >= 0 else pure
+        self._is_atomic = nest.vector_loop >= 0 and stage.loops[nest.vector_loop].is_reduction
+        spread = [i for i, loop in enumerate(stage.loops) if loop.is_reduction == self._is_atomic]
+        self._order = sorted(spread, key=lambda i: i != nest.vector_loop) if nest.vector_loop >= 0 else spread
         self._blocks = [(self._block(i), nest.levels[_BLOCKS][i]) for i in self._order]
         self._fusions, self._grid = self._make_grid()
 
@@ -96,18 +97,25 @@ class _StageLoops:
     def _points(self, loop: int) -> int:
         return self._nest.levels[_POINTS][loop]
 
+    def _named(self, name: str) -> Loop:
+        """A loop that this Stage is spread over; all are of one kind."""
+        return RVar(name) if self._is_atomic else Var(name)
+
+    def _whole(self, loop: int) -> Loop:
+        return self._named(self._stage.loops[loop].name)
+
     def _part(self, loop: int, kind: str) -> Loop:
-        return Var(f"{self._base(loop)}_{kind}")
+        return self._named(f"{self._base(loop)}_{kind}")
 
     def _block(self, loop: int) -> Loop:
         """The loop over blocks at root: the whole one where it has neither threads nor points."""
         is_whole = not self._has_threads(loop) and self._points(loop) == 1
-        return Var(self._stage.loops[loop].name) if is_whole else self._part(loop, "block")
+        return self._whole(loop) if is_whole else self._part(loop, "block")
 
     def _thread(self, loop: int) -> Loop:
         """The loop over threads: inside a block it is the whole one where a thread has one point."""
         is_whole = not self._is_root and self._points(loop) == 1
-        return Var(self._stage.loops[loop].name) if is_whole else self._part(loop, "thread")
+        return self._whole(loop) if is_whole else self._part(loop, "thread")
 
     def body(self, level: int) -> Loop:
         """The innermost loop of a level, in whose body others can be computed."""
@@ -117,20 +125,22 @@ class _StageLoops:
         """Return the calls that make the Stage a kernel, or a part of one."""
         if self._nest.vector_loop < 0:
             return [(Call.GPU_SINGLE_THREAD, ())] if self._is_root else []
-        calls: _Calls = []
+        calls: _Calls = [(Call.ATOMIC, ())] if self._is_atomic else []
         threads: list[Loop] = []
         points: list[Loop] = []
         serial: list[Loop] = []
         for loop in self._order:
             if not self._is_root and not self._has_threads(loop):
-                serial.append(Var(self._stage.loops[loop].name))
+                serial.append(self._whole(loop))
                 continue
             calls += self._splits(loop)
             if self._has_threads(loop):
                 threads.append(self._thread(loop))
             if self._points(loop) > 1:
                 points.append(self._part(loop, "point"))
-        reductions: list[Loop] = [RVar(loop.name) for loop in self._stage.loops if loop.is_reduction]
+        reductions: list[Loop] = [
+            RVar(loop.name) for loop in self._stage.loops if loop.is_reduction and not self._is_atomic
+        ]
         grid = self._grid if self._is_root else []
         calls += self._fusions if self._is_root else []
         order = [*points, *reductions, *serial, *threads, *grid]
@@ -142,7 +152,7 @@ class _StageLoops:
         return calls + [(Call.UNROLL, (loop,)) for loop in [*points, *self._unrolled_reductions()]]
 
     def _splits(self, loop: int) -> _Calls:
-        name, points = Var(self._stage.loops[loop].name), self._points(loop)
+        name, points = self._whole(loop), self._points(loop)
         thread, point = self._thread(loop), self._part(loop, "point")
         if not self._is_root:
             return [(Call.SPLIT, (name, thread, point, points, Tail.GUARD_WITH_IF))] if points > 1 else []
@@ -160,8 +170,10 @@ class _StageLoops:
 
     def _unrolled_reductions(self) -> list[Loop]:
         """Reduction loops from the innermost on, as long as all that is unrolled stays short."""
-        unrolled = prod(self._points(loop) for loop in self._order)
         loops: list[Loop] = []
+        if self._is_atomic:
+            return loops
+        unrolled = prod(self._points(loop) for loop in self._order)
         for i, loop in enumerate(self._stage.loops):
             if not loop.is_reduction:
                 continue
@@ -182,7 +194,7 @@ class _StageLoops:
             if not grid or (len(grid) < _DIMENSIONS and count <= _MOST_BLOCKS):
                 grid.append(loop)
             else:
-                fused = Var(f"blocks_{len(calls)}{self._suffix}")
+                fused = self._named(f"blocks_{len(calls)}{self._suffix}")
                 calls.append((Call.FUSE, (grid[0], loop, fused)))
                 grid[0] = fused
         return calls, grid
@@ -197,5 +209,5 @@ class _ThreadLoops(_StageLoops):
         if prod(self._points(i) for i in turning) > _MOST_UNROLLED:
             return []
         reductions = self._unrolled_reductions()
-        points: list[Loop] = [Var(self._stage.loops[i].name) for i in turning]
+        points: list[Loop] = [self._whole(i) for i in turning]
         return [(Call.UNROLL, (loop,)) for loop in [*points, *reductions]]

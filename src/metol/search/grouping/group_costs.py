@@ -49,6 +49,8 @@ class GroupCosts:
         # A turn of the banks takes a multiprocessor one cycle.
         self._shared_cycles = float(machine.lanes)
         self._launch_cycles = lanes * machine.launch_seconds
+        # All else waits while one place is updated once a cycle.
+        self._atomic_cycles = float(machine.multiprocessors * machine.lanes)
         self._occupancy = lru_cache(maxsize=4096)(self._find_occupancy)
 
     def of(self, group: GroupRows, *, is_final: bool) -> Costs:
@@ -78,13 +80,14 @@ class GroupCosts:
         memory = self._memory(group)
         if is_final:
             memory = memory / (occupancy.min(axis=1) * active.min(axis=1))
-        launches = self._column(group, "launches").sum(axis=1) * self._launch_cycles
+        serial = self._column(group, "launches") * self._launch_cycles
+        serial += self._column(group, "atomic_turns") * self._atomic_cycles
         busy = min(self._machine.multiprocessors, max(1.0, group.most_blocks))
         is_valid = is_occupied & (blocks >= busy)
         is_valid &= (total <= self._machine.max_threads_per_block) & (shared <= self._machine.shared_bytes_per_block)
         if is_final and group.most_blocks >= self._machine.warp_threads:
             is_valid &= total % self._machine.warp_threads == 0
-        costs: Costs = np.where(is_valid, arithmetic + memory + launches, np.inf)
+        costs: Costs = np.where(is_valid, arithmetic + memory + serial.sum(axis=1), np.inf)
         return costs
 
     def is_bound_by_resources(self, group: GroupRows) -> bool:

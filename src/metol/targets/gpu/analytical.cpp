@@ -12,6 +12,7 @@ void analytical_coefficients(const GpuParameters& machine, int stage, std::span<
     out[t_compute] = out[t_inlined_compute] = machine.point_seconds[static_cast<size_t>(stage)];
     out[t_sectors] = machine.seconds_per_sector;
     out[t_shared_turns] = machine.seconds_per_shared_turn;
+    out[t_atomics] = machine.seconds_per_atomic;
     out[t_barriers] = machine.seconds_per_barrier;
     out[t_l2_bytes] = machine.seconds_per_l2_byte;
     out[t_memory_bytes] = machine.seconds_per_memory_byte;

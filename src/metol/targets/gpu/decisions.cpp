@@ -1,7 +1,6 @@
 #include "targets/gpu/decisions.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "schedule/inlining.hpp"
 #include "schedule/tilings.hpp"
@@ -22,7 +21,7 @@ void tile_by_default(const GpuParameters& machine, const PipelineIndex& index, c
         const Box loops = regions.loops(func.stages[s], schedule.compute);
         const Tile tile = machine.keeps_on_host(schedule.func)
                               ? Tile{}
-                              : default_tile(machine, stage, loops, schedule, schedule.innermost_dim);
+                              : default_tile(machine, index, stage, loops, schedule, schedule.innermost_dim);
         schedule.stages[s] = make_nest(stage, loops, schedule, tile);
     }
 }
@@ -117,18 +116,19 @@ Pruned apply_location(const GpuParameters& machine, const PipelineIndex& index, 
 Pruned read_tile(const Stage& stage, const Decision& decision, Tile& tile) {
     const bool is_points = decision.kind == DecisionKind::Inner;
     if (is_points) {
-        const std::vector<int> loops = pure_loops(stage, -1);
+        const std::vector<int> loops = parallel_loops(stage, tile.thread_loop);
         if (std::find(loops.begin(), loops.end(), decision.vector_loop) == loops.end()) {
             return Pruned::InvalidDecision;
         }
         tile.thread_loop = decision.vector_loop;
     }
+    const bool is_reducing = stage.loops[static_cast<size_t>(tile.thread_loop)].is_reduction;
     Trips& trips = is_points ? tile.points : tile.threads;
     int64_t points = 1;
     size_t dimensions = 0;
     for (size_t i = 0; i < stage.loops.size(); i++) {
         trips[i] = decision.trips[i];
-        if (trips[i] < 1 || (trips[i] > 1 && stage.loops[i].is_reduction)) {
+        if (trips[i] < 1 || (trips[i] > 1 && stage.loops[i].is_reduction != is_reducing)) {
             return Pruned::InvalidDecision;
         }
         points *= is_points ? trips[i] : 1;
@@ -146,7 +146,7 @@ Pruned check_occupied(const GpuParameters& machine, const Stage& stage, const Bo
     int64_t blocks = 1;
     int64_t threads = 1;
     for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (!stage.loops[i].is_reduction) {
+        if (stage.loops[i].is_reduction == is_atomic(stage, nest)) {
             tiles *= divide_up(std::max<int64_t>(1, loops[static_cast<int>(i)].extent()), nest.levels[kPoint][i]);
         }
         blocks *= nest.levels[kBlocks][i];
@@ -184,9 +184,7 @@ Pruned apply_tile(const GpuParameters& machine, const PipelineIndex& index, Pool
     }
     const bool is_root = schedule.placement == Placement::Root;
     if (decision.kind == DecisionKind::Inner && is_root) {
-        FuncSchedule aligned = schedule;
-        const int dim = stage.loops[static_cast<size_t>(tile.thread_loop)].pure_dim;
-        tile.threads = default_tile(machine, stage, loops, aligned, dim).threads;
+        tile.threads = default_root_tile(machine, stage, loops, tile.thread_loop).threads;
     }
     schedule.stages[position] = make_nest(stage, loops, schedule, tile);
     if (decision.kind == DecisionKind::Parallel) {

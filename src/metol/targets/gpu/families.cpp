@@ -59,7 +59,10 @@ std::vector<DecisionFamily> point_families(const GpuParameters& machine, const P
     const Stage& stage = index.stage(step.stage);
     Regions regions(index, nest);
     const Box loops = regions.loops(step.stage, nest[step.func].compute);
-    const std::vector<int> candidates = pure_loops(stage, -1);
+    // The order does not depend on which of them it is.
+    const int any = nest_of(index, nest, step.stage).vector_loop;
+    std::vector<int> candidates = parallel_loops(stage, any);
+    std::ranges::sort(candidates);
     std::vector<DecisionFamily> families;
     for (size_t c = 0; c < std::min(candidates.size(), kBlockDimensions); c++) {
         if (c > 0 && loops[candidates[c]].extent() <= 1) {
@@ -71,7 +74,7 @@ std::vector<DecisionFamily> point_families(const GpuParameters& machine, const P
         decision.stage = step.stage;
         decision.vector_loop = static_cast<int8_t>(candidates[c]);
         DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
-        const std::vector<int> order = pure_loops(stage, candidates[c]);
+        const std::vector<int> order = parallel_loops(stage, candidates[c]);
         for (size_t d = 0; d < std::min(order.size(), kBlockDimensions) && options.allow_unroll; d++) {
             family.choices[static_cast<size_t>(order[d])] = point_choices(machine, loops[order[d]].extent());
         }
@@ -91,7 +94,7 @@ std::vector<DecisionFamily> thread_families(const GpuParameters& machine, const 
     decision.func = step.func;
     decision.stage = step.stage;
     DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
-    const std::vector<int> order = pure_loops(stage, own.vector_loop);
+    const std::vector<int> order = parallel_loops(stage, own.vector_loop);
     for (size_t d = 0; d < std::min(order.size(), kBlockDimensions); d++) {
         const auto loop = static_cast<size_t>(order[d]);
         const int64_t tiles = divide_up(std::max<int64_t>(1, loops[order[d]].extent()), own.levels[kPoint][loop]);

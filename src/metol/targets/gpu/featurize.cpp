@@ -71,6 +71,11 @@ class StageFeaturizer {
         out[k_unrolled_loop_extent] = static_cast<float>(tile <= kMaxPoints ? tile : 1);
         out[k_expr_branching] = static_cast<float>(stage_.expr_branching);
         out[k_launches] = is_root() ? 1 : 0;
+        if (is_atomic(stage_, nest_of(index_, nest_, id_))) {
+            // Taken to go to all places alike.
+            const Box& places = regions_.computed(stage_.func, schedule().store);
+            out[k_atomic_turns] = static_cast<float>(productions * points / static_cast<double>(places.points()));
+        }
     }
 
     void count_threads(float* out) {

@@ -30,6 +30,7 @@ struct GpuParameters final : MachineParameters {
     int32_t shared_banks = 32;          // words of shared memory that a warp reaches at once
     double warps_to_hide_latency = 16;  // that a multiprocessor must hold to be busy all the time
     double seconds_per_launch = 0;
+    double seconds_per_atomic = 0;  // of updates of one place, whoever makes them
     // With every multiprocessor busy:
     double seconds_per_sector = 0;       // between threads and the first cache
     double seconds_per_shared_turn = 0;  // of all banks at once

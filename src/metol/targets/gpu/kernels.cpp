@@ -25,7 +25,7 @@ std::vector<Site> places(const PipelineIndex& index, const LoopNest& nest, int s
     const FuncSchedule& schedule = nest[stage.func];
     const StageNest& own = nest_of(index, nest, stage_id);
     std::vector<Site> sites;
-    if (stage.is_extern || stage.is_undef) {
+    if (stage.is_extern || stage.is_undef || is_atomic(stage, own)) {
         return sites;
     }
     if (schedule.placement == Placement::At) {
@@ -86,6 +86,10 @@ ThreadCounts thread_counts(const Stage& stage, const StageNest& nest) {
         counts[d] = loops[d] < 0 ? 1 : nest.levels[kThreads][static_cast<size_t>(loops[d])];
     }
     return counts;
+}
+
+bool is_atomic(const Stage& stage, const StageNest& nest) {
+    return nest.vector_loop >= 0 && stage.loops[static_cast<size_t>(nest.vector_loop)].is_reduction;
 }
 
 bool is_in_thread(const FuncSchedule& schedule) {

@@ -32,6 +32,9 @@ std::array<int8_t, kBlockDimensions> thread_loops(const Stage& stage, const Stag
 
 ThreadCounts thread_counts(const Stage& stage, const StageNest& nest);
 
+// Is an update without pure loops spread over threads by its reduction loops, each of which updates atomically?
+bool is_atomic(const Stage& stage, const StageNest& nest);
+
 // Is a Func computed by each thread for itself?
 bool is_in_thread(const FuncSchedule& schedule);
 

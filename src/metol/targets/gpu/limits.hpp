@@ -20,6 +20,8 @@ inline constexpr std::array<int32_t, 4> kFirstThreads = {16, 32, 64, 128};
 inline constexpr std::array<int32_t, 5> kOtherThreads = {1, 2, 4, 8, 16};
 // Threads of a block until the search decides: eight warps.
 inline constexpr int32_t kDefaultThreads = 256;
+// The words that CUDA and OpenCL update atomically without further features.
+inline constexpr int32_t kAtomicBytes = 4;
 // Blocks a multiprocessor that keep all busy and even.
 inline constexpr int64_t kBlocksPerMultiprocessor = 2;
 // Of the threads of its warps, how many must work; below it a warp is mostly idle.

@@ -194,11 +194,14 @@ void StageMemory::count_accesses(float* out) {
     for (const EffectiveAccess& access : reads_->accesses) {
         add(loaded, access);
     }
-    for (const Access& access : stage_.self_accesses) {
-        add(loaded, direct_access(access, stage_.func));
+    // An atomic update goes to memory each time, and brings nothing back.
+    const bool is_read_back = !is_atomic(stage_, own_);
+    for (size_t i = 0; is_read_back && i < stage_.self_accesses.size(); i++) {
+        add(loaded, direct_access(stage_.self_accesses[i], stage_.func));
     }
     for (const Access& access : stage_.stores) {
-        add(stored, direct_access(access, stage_.func));
+        const EffectiveAccess store = direct_access(access, stage_.func);
+        add_traffic(store, is_read_back ? per_thread(store) : points_per_thread(), stored);
     }
     // All banks deliver a word of four bytes a turn.
     const double turn_bytes = 4.0 * machine_.shared_banks;

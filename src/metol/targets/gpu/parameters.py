@@ -77,6 +77,7 @@ def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters
     parameters.warps_to_hide_latency = machine.warps_to_hide_latency
     cycles_per_second = machine.multiprocessors * machine.clock_hz
     parameters.seconds_per_launch = machine.launch_seconds
+    parameters.seconds_per_atomic = 1 / machine.clock_hz
     parameters.seconds_per_sector = machine.sector_bytes / (machine.l1_bytes_per_cycle * cycles_per_second)
     parameters.seconds_per_shared_turn = 1 / cycles_per_second
     parameters.seconds_per_barrier = _BARRIER_CYCLES / cycles_per_second

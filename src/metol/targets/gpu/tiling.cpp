@@ -10,28 +10,10 @@ int64_t extent_of(const Box& loops, size_t loop) {
     return std::max<int64_t>(1, loops[static_cast<int>(loop)].extent());
 }
 
-Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop) {
-    Tile tile;
-    tile.thread_loop = thread_loop;
-    int32_t left = std::min(kDefaultThreads, machine.max_threads_per_block);
-    size_t dimension = 0;
-    for (int loop : pure_loops(stage, thread_loop)) {
-        if (dimension == kBlockDimensions) {
-            break;
-        }
-        const int32_t most = dimension == 0 ? machine.warp_threads : kOtherThreads.back();
-        const int32_t count = std::min({left, most, power_of_two_at_least(loops[loop].extent())});
-        tile.threads[static_cast<size_t>(loop)] = count;
-        left /= count;
-        dimension++;
-    }
-    return tile;
-}
-
 Tile default_block_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop) {
     Tile tile;
     tile.thread_loop = thread_loop;
-    std::vector<int> order = pure_loops(stage, thread_loop);
+    std::vector<int> order = parallel_loops(stage, thread_loop);
     order.resize(std::min(order.size(), kBlockDimensions));
     const auto threads = [&](int loop) {
         return divide_up(extent_of(loops, static_cast<size_t>(loop)), tile.points[static_cast<size_t>(loop)]);
@@ -57,13 +39,14 @@ Tile default_block_tile(const GpuParameters& machine, const Stage& stage, const 
 
 }  // namespace
 
-std::vector<int> pure_loops(const Stage& stage, int first) {
+std::vector<int> parallel_loops(const Stage& stage, int first) {
     std::vector<int> loops;
     if (stage.is_extern || stage.is_undef) {
         return loops;
     }
+    const bool is_reducing = first >= 0 && stage.loops[static_cast<size_t>(first)].is_reduction;
     for (int i = 0; i < static_cast<int>(stage.loops.size()); i++) {
-        if (!stage.loops[static_cast<size_t>(i)].is_reduction && i != first) {
+        if (stage.loops[static_cast<size_t>(i)].is_reduction == is_reducing && i != first) {
             loops.push_back(i);
         }
     }
@@ -73,18 +56,25 @@ std::vector<int> pure_loops(const Stage& stage, int first) {
     return loops;
 }
 
+bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage) {
+    const Func& func = index.func(stage.func);
+    return stage.index > 0 && stage.is_associative && !stage.is_extern && !stage.is_undef &&
+           func.value_bytes == std::vector<int32_t>{kAtomicBytes} && parallel_loops(stage, -1).empty() &&
+           !stage.loops.empty() && !machine.keeps_on_host(stage.func);
+}
+
 StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& schedule, const Tile& tile) {
     StageNest nest;
     const bool is_alone = tile.thread_loop < 0 || is_in_thread(schedule);
     nest.vector_loop = static_cast<int8_t>(is_alone ? -1 : tile.thread_loop);
     nest.is_parallel = !is_alone && schedule.placement == Placement::Root;
     nest.levels.assign(3, unit_trips());
-    const std::vector<int> order = is_alone ? std::vector<int>{} : pure_loops(stage, tile.thread_loop);
+    const std::vector<int> order = is_alone ? std::vector<int>{} : parallel_loops(stage, tile.thread_loop);
     for (size_t i = 0; i < stage.loops.size(); i++) {
         const auto extent = static_cast<int32_t>(std::min<int64_t>(extent_of(loops, i), 1 << 30));
         const auto rank =
             static_cast<size_t>(std::find(order.begin(), order.end(), static_cast<int>(i)) - order.begin());
-        const bool is_serial = is_alone || stage.loops[i].is_reduction;
+        const bool is_serial = rank == order.size();
         if (is_serial || (!nest.is_parallel && rank >= kBlockDimensions)) {
             nest.levels[kPoint][i] = extent;
             continue;
@@ -101,10 +91,32 @@ Tile tile_of(const StageNest& nest) {
     return {nest.vector_loop, nest.levels[kPoint], nest.levels[kThreads]};
 }
 
-Tile default_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, const FuncSchedule& schedule,
-                  int dim) {
+Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop) {
+    Tile tile;
+    tile.thread_loop = thread_loop;
+    int32_t left = std::min(kDefaultThreads, machine.max_threads_per_block);
+    size_t dimension = 0;
+    for (int loop : parallel_loops(stage, thread_loop)) {
+        if (dimension == kBlockDimensions) {
+            break;
+        }
+        const int32_t most = dimension == 0 ? machine.warp_threads : kOtherThreads.back();
+        const int32_t count = std::min({left, most, power_of_two_at_least(loops[loop].extent())});
+        tile.threads[static_cast<size_t>(loop)] = count;
+        left /= count;
+        dimension++;
+    }
+    return tile;
+}
+
+Tile default_tile(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage, const Box& loops,
+                  const FuncSchedule& schedule, int dim) {
+    if (schedule.placement == Placement::Root && can_be_atomic(machine, index, stage) &&
+        loops.points() >= machine.warp_threads) {
+        return default_root_tile(machine, stage, loops, 0);
+    }
     int thread_loop = -1;
-    std::vector<int> candidates = pure_loops(stage, -1);
+    std::vector<int> candidates = parallel_loops(stage, -1);
     candidates.resize(std::min(candidates.size(), kBlockDimensions));
     for (int loop : candidates) {
         const bool is_preferred = stage.loops[static_cast<size_t>(loop)].pure_dim == dim;

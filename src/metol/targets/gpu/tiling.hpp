@@ -12,8 +12,13 @@ struct Tile {
     Trips threads = unit_trips();  // at root alone: elsewhere as many as there are tiles
 };
 
-// The pure loops of a Stage from the innermost outwards, `first` before the others. Empty for code that is not ours.
-std::vector<int> pure_loops(const Stage& stage, int first);
+// The loops of a Stage that are spread over threads, from the innermost outwards, `first` before the others: the pure
+// ones or, where `first` is a reduction loop, the reduction loops. Empty for code that is not ours.
+std::vector<int> parallel_loops(const Stage& stage, int first);
+
+// Can a Stage of a Func at root be spread over threads that update one place after the other, whoever comes first? The
+// GPUs that Halide makes code for update words of 32 bits atomically. Only of what has no pure loops is it asked.
+bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage);
 
 // The loops of a Stage whose Func has a place; `loops` is what one production covers.
 StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& schedule, const Tile& tile);
@@ -23,7 +28,10 @@ Tile tile_of(const StageNest& nest);
 
 // Threads along the loop that walks `dim`, and along the others what is left of them; inside a block as many points a
 // thread as let its threads be enough.
-Tile default_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, const FuncSchedule& schedule,
-                  int dim);
+Tile default_tile(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage, const Box& loops,
+                  const FuncSchedule& schedule, int dim);
+
+// The same at root, with threads along a given loop.
+Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop);
 
 }  // namespace metol::gpu

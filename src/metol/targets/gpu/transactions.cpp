@@ -45,10 +45,11 @@ std::vector<int64_t> addresses(const Lanes& lanes, const LaneStrides& strides, i
             continue;
         }
         int64_t address = 0;
+        int64_t apart = kApartBytes;
         for (size_t d = 0; d < kBlockDimensions; d++) {
             const auto steps = static_cast<double>(place[d]);
-            address +=
-                std::isnan(strides[d]) ? place[d] * kApartBytes : static_cast<int64_t>(std::floor(steps * strides[d]));
+            address += std::isnan(strides[d]) ? place[d] * apart : static_cast<int64_t>(std::floor(steps * strides[d]));
+            apart *= lanes.block[d];
         }
         found.push_back(address);
     }
