@@ -1,5 +1,6 @@
 // What can be decided next: the candidates of each step of the GPU space.
 #include <algorithm>
+#include <cstdlib>
 
 #include "schedule/tilings.hpp"
 #include "targets/gpu/decisions.hpp"
@@ -10,11 +11,46 @@ namespace metol::gpu {
 
 namespace {
 
+// Is every value of a Func read once, by one point of the only Stage that reads it?
+bool is_read_pointwise(const PipelineIndex& index, int func) {
+    const std::vector<Consumer>& consumers = index.consumers[static_cast<size_t>(func)];
+    if (consumers.size() != 1) {
+        return false;
+    }
+    const Stage& reader = index.stage(consumers[0].stage);
+    const Edge& edge = reader.edges[static_cast<size_t>(consumers[0].edge)];
+    if (edge.accesses.size() != 1 || edge.accesses[0].count != 1) {
+        return false;
+    }
+    // Each loop of the reader walks one dimension, and no two the same.
+    std::vector<int> walked(reader.loops.size(), 0);
+    for (const JacobianRow& row : edge.accesses[0].jacobian) {
+        int moving = 0;
+        for (size_t i = 0; i < reader.loops.size(); i++) {
+            const bool is_repeated = row.numerator[i] != 0 && std::abs(row.numerator[i]) < row.denominator[i];
+            if (!row.is_known[i] || row.has_phase[i] || is_repeated) {
+                return false;
+            }
+            moving += row.numerator[i] != 0 ? 1 : 0;
+            walked[i] += row.numerator[i] != 0 ? 1 : 0;
+        }
+        if (moving > 1) {
+            return false;
+        }
+    }
+    return std::ranges::all_of(walked, [](int count) { return count == 1; });
+}
+
 std::vector<DecisionFamily> location_families(const GpuParameters& machine, const PipelineIndex& index,
                                               const LoopNest& nest, int func, const SpaceOptions& options) {
     std::vector<DecisionFamily> families = inline_and_root(index, func, options);
     if (machine.keeps_on_host(func) && families.size() > 1) {
         families.erase(families.begin());
+    }
+    // Nothing is computed twice, and nothing stored (Anderson et al. 2021, §4).
+    const bool is_free = families.size() > 1 && !index.func(func).is_wrapper && is_read_pointwise(index, func);
+    if (is_free) {
+        families.resize(1);
     }
     const bool is_inline = families.back().base.kind == DecisionKind::Inline;
     const bool is_ours =
