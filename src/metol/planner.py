@@ -33,6 +33,7 @@ from metol.targets import (
     propose_rfactors,
     propose_stagings,
 )
+from metol.targets.gpu import require_opencl_types
 
 __all__ = ["Found", "Planner"]
 
@@ -84,8 +85,9 @@ class Planner:
     ) -> None:
         """Read a pipeline; the arguments are those of `autoschedule`, and so are the errors."""
         parsed = parse_target(target)
-        func_names(pipeline)  # complains about what is no pipeline
+        names = func_names(pipeline)  # complains about what is no pipeline
         self.pipeline = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
+        require_opencl_types(self.pipeline, len(names), parsed)
         self.options = options
         self.estimates = estimates
         self.kept = find_kept(self.pipeline, keep)
