@@ -31,6 +31,8 @@ Machine: TypeAlias = CpuMachine | GpuMachine
 """A machine to schedule for. All have a `name` and `host_threads`."""
 
 _GPU_FEATURES: Final = ("cuda", "opencl")
+# What Halide has for other GPUs, so that they are understood, and refused as such.
+_OTHER_GPU_FEATURES: Final = ("metal", "d3d12compute", "webgpu")
 _CAPABILITY: Final = "cuda_capability_"
 # The GPU of Sioutas et al. 2020, table 2, that stands for computers other than embedded ones; then one of each later
 # architecture that Halide 21 has a feature for.
@@ -46,7 +48,8 @@ def parse_target(target: str | hl.Target | None) -> Any:
     try:
         parsed: Any = hl.get_host_target() if target is None else hl.Target(_with_host(str(target)))
     except (hl.HalideError, RuntimeError) as error:
-        raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {error}") from error
+        said = " ".join(str(error).split())
+        raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {said}") from error
     if parsed.has_gpu_feature() and not _is_known_gpu(parsed):
         raise UnsupportedTargetError(
             f"The target `{parsed.to_string()}` has a GPU that this version of Metol does not schedule for. "
@@ -176,7 +179,7 @@ def propose_stagings(
 
 def _with_host(target: str) -> str:
     """Return a target that Halide understands: it wants to be told the CPU beside a GPU."""
-    return f"host-{target}" if target.split("-")[0] in _GPU_FEATURES else target
+    return f"host-{target}" if target.split("-")[0] in (*_GPU_FEATURES, *_OTHER_GPU_FEATURES) else target
 
 
 def _is_known_gpu(target: Any) -> bool:
