@@ -90,8 +90,8 @@ What `metol.autoschedule(pipeline, target="cuda", gpu=NAME)` and `metol schedule
 case, hyphens, underscores and spaces in a name do not count. Without a name, the driver of this machine is asked what
 its GPU is. Warps, blocks and shared memory are what one multiprocessor holds; how they follow from the compute
 capability is in `src/metol/targets/gpu/compute_capability.py`. A block of Halide's has 48 KiB of shared memory at most.
-A Halide feature belongs to the target, as in `cuda-cuda_capability_75`, and is not added by naming a GPU: with it, the
-code is made for that capability and those above.
+Naming a GPU adds its Halide feature to the target of the schedule: the code is made for that compute capability and
+those above. A target that states one, as `cuda-cuda_capability_75`, keeps it, and a GPU below it is refused.
 
 {table}"""
 

@@ -133,7 +133,7 @@ def test_undefined_func_is_an_error_that_names_it() -> None:
         metol.autoschedule(hl.Func("nothing"), options=QUICK)
 
 
-@pytest.mark.parametrize("target", ["x86-64-windows-d3d12compute", "arm-64-osx-metal"])
+@pytest.mark.parametrize("target", ["x86-64-windows-d3d12compute", "arm-64-osx-metal", "metal"])
 def test_other_gpu_targets_are_refused(target: str) -> None:
     with pytest.raises(UnsupportedTargetError, match="Use cuda or opencl"):
         metol.autoschedule(blur(), target=target, options=QUICK)
@@ -154,8 +154,9 @@ def test_a_machine_of_another_kind_is_refused(
 
 
 def test_unknown_targets_are_refused() -> None:
-    with pytest.raises(UnsupportedTargetError, match="pdp11"):
+    with pytest.raises(UnsupportedTargetError, match="pdp11") as error:
         metol.autoschedule(blur(), target="pdp11", options=QUICK)
+    assert "\n" not in str(error.value)
 
 
 def test_target_may_be_an_object() -> None:
@@ -243,6 +244,31 @@ def test_safe_schedule_is_taken_where_all_that_was_found_is_refused(monkeypatch:
     assert "this is the safe schedule" in result.summary()
     assert "predicted" not in result.summary()
     ExactRuns("blur").check(result.schedule)
+
+
+def test_each_func_gets_a_kernel_where_all_that_was_found_for_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "target_directives", UNROLLED)
+    options = SearchOptions(strategy="grouping", fusion="no-fusion")  # finds one schedule, and no other
+    result = metol.autoschedule(blur(), target="cuda", gpu="a100", options=options)
+    assert result.origin == "safe"
+    funcs = {
+        call: {directive.func for directive in result.schedule.directives if directive.call is call}
+        for call in (Call.COMPUTE_ROOT, Call.GPU_BLOCKS)
+    }
+    assert len(funcs[Call.COMPUTE_ROOT]) == 2
+    assert funcs[Call.COMPUTE_ROOT] == funcs[Call.GPU_BLOCKS]
+
+
+@pytest.mark.parametrize(("pixel", "feature"), [(hl.Float(64), "cl_doubles"), (hl.Float(16), "cl_half")])
+def test_types_that_opencl_lacks_a_feature_for_are_told(pixel: hl.Type, feature: str) -> None:
+    x = hl.Var("x")
+    source, output = image(40, name="source", pixel=pixel), hl.Func("output")
+    output[x] = hl.i32(source[x])
+    output.set_estimates([(0, 40)])
+    message = f"`source` has values of type float.*Add it to the target, as in `opencl-{feature}`"
+    with pytest.raises(UnsupportedTargetError, match=message):
+        metol.autoschedule(output, target="opencl", options=QUICK)
+    assert metol.autoschedule(output, target=f"opencl-{feature}", options=QUICK).origin == "search"
 
 
 def test_root_is_taken_where_the_safe_schedule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

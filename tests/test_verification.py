@@ -11,10 +11,11 @@ from small_pipelines import chain, matmul, schedule_with, sizes_of
 
 import metol
 from metol import verification
-from metol.errors import MissingToolError
+from metol.errors import MissingDeviceError, MissingToolError
 from metol.lower import Call, Directive, describe_funcs
 from metol.options import SearchOptions
-from metol.verification import verify_for
+from metol.planner import Planner
+from metol.verification import missing_device, require_device, verify_for
 
 QUICK = SearchOptions(strategy="greedy")
 PIPELINE = """
@@ -86,9 +87,32 @@ def test_missing_assembler_is_told_before_the_search(monkeypatch: pytest.MonkeyP
         raise MissingToolError("planted")
 
     monkeypatch.setattr(verification, "find_ptxas", missing)
-    monkeypatch.setattr(SearchOptions, "make", lambda _: pytest.fail("it searched"))
+    monkeypatch.setattr(Planner, "search", lambda *_: pytest.fail("it searched"))
     with pytest.raises(MissingToolError, match="planted"):
         metol.autoschedule(chain(), target="cuda", options=QUICK, verify=True)
+
+
+def test_missing_opencl_device_is_told_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "has_opencl_device", lambda: False)
+    monkeypatch.setattr(Planner, "search", lambda *_: pytest.fail("it searched"))
+    with pytest.raises(MissingDeviceError, match="OpenCL cannot be run, for there is no OpenCL device here"):
+        metol.autoschedule(chain(), target="opencl", options=QUICK, verify=True)
+
+
+@pytest.mark.usefixtures("ptxas")
+def test_code_is_not_run_on_a_gpu_that_is_too_old_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "detect_gpu", lambda: metol.GpuMachine.preset("t4"))
+    result = metol.autoschedule(matmul(), target="cuda", gpu="a100", options=QUICK, verify=True)
+    assert "not run, for the GPU here, `NVIDIA T4`, has compute capability 7.5" in result.verification
+
+
+def test_what_is_missing_depends_on_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "detect_gpu", lambda: metol.GpuMachine.preset("t4"))
+    for target in ("host", "cuda", "cuda-cuda_capability_75"):
+        assert missing_device(target) == ""
+        require_device(target)
+    with pytest.raises(MissingDeviceError, match=r"Schedules for CUDA cannot be run, .* capability 7\.5"):
+        require_device("cuda-cuda_capability_80")
 
 
 def test_nothing_is_compiled_where_nobody_asks() -> None:

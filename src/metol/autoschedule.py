@@ -106,6 +106,7 @@ def autoschedule(
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
         machine: The CPU or GPU to schedule for; the calibrated description of this CPU, or this machine's GPU, if None.
         gpu: The name of the GPU to schedule for, such as ``h200``, in place of `machine`; docs/gpu_devices.md has all.
+            Named by either, it gives a target with CUDA its compute capability, unless that states one.
         options: How to search; the defaults of SearchOptions if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
         verify: Run the schedule in a child process and compare with everything at root, before applying it. Of one for
@@ -120,11 +121,13 @@ def autoschedule(
         UndefinedPipelineError: A Func has no definition.
         MissingEstimateError: An output, input or parameter has no estimate.
         ContradictoryEstimateError: An estimate contradicts the pipeline.
-        UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it.
+        UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it: a GPU
+            may not be of a lower compute capability than the target states.
         MachineFormatError: No GPU has the name given.
         ExtractionError: The pipeline does something that the search cannot describe, and Halide refuses it, too.
         SearchError: The options make no sense.
         MissingToolError: `verify` is asked for CUDA, and there is neither a GPU here nor NVIDIA's assembler.
+        MissingDeviceError: `verify` is asked for OpenCL, and there is no device here.
         KeepError: A Func of `keep` is not in the pipeline, or its schedule names loops of one that is scheduled anew.
         MetolError: Halide refuses all there is to try, everything inline at last; the pipeline is as it was.
     """

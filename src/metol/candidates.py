@@ -25,7 +25,7 @@ from metol.lower import (
     target_directives,
 )
 from metol.pipeline import PipelineDag, Rfactor, Staging
-from metol.search import Form, SearchResult
+from metol.search import Form, SearchResult, one_kernel_each
 from metol.targets import Machine
 from metol.targets.cpu import CpuMachine
 from metol.verification import Verification
@@ -165,6 +165,8 @@ def searched_candidates(
 ) -> Iterator[Candidate]:
     """Yield what a search found, best first, then the safe schedule, everything at root, and everything inline.
 
+    On a GPU the safe schedule is a kernel for each Stage of each Func.
+
     Args:
         start: The pipeline as it is.
         form: What rewriting made of it, or the same; `found` is about this one.
@@ -188,6 +190,8 @@ def searched_candidates(
         yield candidate("alternative", state, float(form.space.cost(state, model)[0]))
     if isinstance(machine, CpuMachine):
         yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept))
+    else:
+        yield Candidate("safe", lambda: target_directives(machine, start.dag, one_kernel_each(start.space).describe()))
     yield Candidate("root", partial(root_directives, start.dag, options.kept))
     yield Candidate("none", tuple)
 

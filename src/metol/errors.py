@@ -83,6 +83,10 @@ class MissingToolError(MetolError):
     """A program that was asked for is not installed; the message says what brings it."""
 
 
+class MissingDeviceError(MetolError):
+    """A schedule is to be run on a GPU, and there is none here that runs it; the message says what can be done."""
+
+
 class OccupancyError(MetolError):
     """Occupancy was asked of what cannot be a kernel, such as a block of no threads."""
 

@@ -6,7 +6,6 @@ from metol import _core
 from metol.errors import SearchError
 from metol.lower import LoweringOptions
 from metol.search import (
-    FUSION_MODES,
     Annealed,
     BeamSearch,
     Discrepancies,
@@ -18,6 +17,7 @@ from metol.search import (
     Restarts,
     Sampled,
     Strategy,
+    require_fusion_mode,
 )
 from metol.targets import Machine
 from metol.targets.gpu import GpuMachine
@@ -123,8 +123,7 @@ class SearchOptions:
             raise SearchError(f"There is no search strategy `{self.strategy}`; there are {', '.join(STRATEGIES)}.")
         if self.budget_seconds is not None and self.budget_seconds <= 0:
             raise SearchError(f"A search needs a budget of more than 0 seconds, not {self.budget_seconds}.")
-        if self.fusion not in FUSION_MODES:
-            raise SearchError(f"Grouping has no mode `{self.fusion}`; it has {', '.join(FUSION_MODES)}.")
+        require_fusion_mode(self.fusion)
         if self.strategy != "grouping":
             self.make()
 

@@ -24,7 +24,16 @@ from metol.measure import Acceptance
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names
 from metol.search import BeamSearch, Budget, Form, Rewriting, SearchResult, search_forms
-from metol.targets import Machine, choose_machine, machine_parameters, parse_target, propose_rfactors, propose_stagings
+from metol.targets import (
+    Machine,
+    choose_machine,
+    fit_target,
+    machine_parameters,
+    parse_target,
+    propose_rfactors,
+    propose_stagings,
+)
+from metol.targets.gpu import require_opencl_types
 
 __all__ = ["Found", "Planner"]
 
@@ -76,13 +85,16 @@ class Planner:
     ) -> None:
         """Read a pipeline; the arguments are those of `autoschedule`, and so are the errors."""
         parsed = parse_target(target)
-        func_names(pipeline)  # complains about what is no pipeline
+        names = func_names(pipeline)  # complains about what is no pipeline
         self.pipeline = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
+        require_opencl_types(self.pipeline, len(names), parsed)
         self.options = options
         self.estimates = estimates
-        self.target = str(parsed.to_string())
         self.kept = find_kept(self.pipeline, keep)
         self.machine = choose_machine(parsed, machine, gpu=gpu, threads=threads)
+        is_chosen = machine is not None or gpu is not None
+        self.target = str(fit_target(target, self.machine, is_chosen=is_chosen).to_string())
+        self._strategy = options.make(self.machine)  # complains about one for other machines
         self.read = read_pipeline(self.pipeline, estimates, self.target)
         self.frame = frame_of(self.pipeline, self.read, self.target, self.kept)
         self._forms: dict[tuple[Any, ...], Form | ExtractionError] = {}
@@ -117,7 +129,7 @@ class Planner:
         rewriting = None if self.kept else self._rewriting()
         seconds = min(self.options.budget_seconds or math.inf, limit_seconds)
         budget = Budget.start(None if math.isinf(seconds) else seconds, is_cancelled)
-        form, found = search_forms(start, rewriting, self.options.make(self.machine), self.model, budget)
+        form, found = search_forms(start, rewriting, self._strategy, self.model, budget)
         seconds = time.monotonic() - started
         candidates = searched_candidates(start, form, found, self.machine, self.lowering, self.model)
         return Found(candidates, form, found, seconds, found.is_complete)

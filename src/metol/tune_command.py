@@ -32,13 +32,15 @@ def tune(
     mode: Annotated[str, typer.Option(help="greedy, beam, sample-32 or tune")] = "tune",
     strategy: Annotated[
         str | None,
-        typer.Option(help="beam (the default), greedy, random, mcts, or mcts+real: trees that are measured."),
+        typer.Option(
+            help="beam (the default), greedy, random, mcts, grouping (GPUs) or mcts+real: trees that are measured."
+        ),
     ] = None,
     retrain: Annotated[
         bool, typer.Option("--retrain", help="Fit the cost model to the measurements between batches.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
-    target: Annotated[str, typer.Option(help="Halide target, such as host.")] = "host",
+    target: Annotated[str, typer.Option(help="Halide target, such as host, cuda or opencl.")] = "host",
     fixed_sizes: Annotated[
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,

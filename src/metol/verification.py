@@ -5,21 +5,19 @@ then what is known is that each of its kernels compiles, and can be launched.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import halide as hl
 
-from metol.errors import KernelError, MissingToolError
+from metol.errors import KernelError, MissingDeviceError, MissingToolError
 from metol.kernel_report import KernelReport, judge_kernel
 from metol.lower import Schedule
 from metol.measure import BufferSizes, RunOptions, find_ptxas, inspect_kernels, verify_schedule
 from metol.pipeline import EstimateMap
-from metol.targets import Machine, parse_target
-from metol.targets.gpu import GpuMachine, detect_gpu
+from metol.targets import Machine, can_run, parse_target
+from metol.targets.gpu import GpuMachine, detect_gpu, has_opencl_device
 
-__all__ = ["Verification", "has_cuda", "require_means", "verify_for"]
-
-_NOT_RUN: Final = "not run, for there is no GPU here"
+__all__ = ["Verification", "has_cuda", "missing_device", "require_device", "require_means", "verify_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +44,50 @@ def has_cuda(target: str) -> bool:
     return bool(parse_target(target).has_feature(hl.TargetFeature.CUDA))
 
 
+def missing_device(target: str) -> str:
+    """Tell why nothing that is compiled for a target can be run here; "" where it can, as always on a CPU."""
+    parsed = parse_target(target)
+    if parsed.has_feature(hl.TargetFeature.CUDA):
+        gpu = detect_gpu()
+        if gpu is None:
+            return "there is no GPU here"
+        return "" if can_run(gpu, parsed) else f"the GPU here, `{gpu.name}`, has compute capability {gpu.capability}"
+    if parsed.has_feature(hl.TargetFeature.OpenCL) and not has_opencl_device():
+        return "there is no OpenCL device here"
+    return ""
+
+
+def require_device(target: str) -> None:
+    """Make sure that schedules for a target can be run here.
+
+    Raises:
+        MissingDeviceError: It has a GPU, and there is none here that they run on.
+    """
+    missing = missing_device(target)
+    if not missing:
+        return
+    if has_cuda(target):
+        raise MissingDeviceError(
+            f"Schedules for CUDA cannot be run, for {missing}. Run this where there is one; `metol schedule --target "
+            "cuda --verify` compiles without one, and `--target opencl` runs wherever there is an OpenCL device, such "
+            "as that of the package pocl-opencl-icd, which is the CPU."
+        )
+    raise MissingDeviceError(
+        f"Schedules for OpenCL cannot be run, for {missing}. Install a driver that brings one; that of the package "
+        "pocl-opencl-icd is the CPU."
+    )
+
+
 def require_means(target: str) -> None:
     """Make sure that something can be found out about schedules for a target.
 
     Raises:
         MissingToolError: It has CUDA, and there is neither a GPU here to run them on nor an assembler.
+        MissingDeviceError: It has OpenCL, and there is no device here to run them on.
     """
-    if has_cuda(target) and detect_gpu() is None:
+    if not has_cuda(target):
+        require_device(target)
+    elif missing_device(target):
         find_ptxas()
 
 
@@ -78,17 +113,17 @@ def verify_for(
     """
     if not (isinstance(machine, GpuMachine) and has_cuda(schedule.target)):
         return _run(machine, pipeline, schedule, estimates)
-    is_gpu_here = detect_gpu() is not None
+    missing_gpu = missing_device(schedule.target)
     try:
         compiled = _compile(machine, pipeline, schedule, sizes, estimates)
     except MissingToolError as missing:
-        if not is_gpu_here:
+        if missing_gpu:
             raise
         compiled = Verification(summary=str(missing))
     if compiled.refusal:
         return compiled
-    if not is_gpu_here:
-        return replace(compiled, summary=f"{compiled.summary}; {_NOT_RUN}")
+    if missing_gpu:
+        return replace(compiled, summary=f"{compiled.summary}; not run, for {missing_gpu}")
     run = _run(machine, pipeline, schedule, estimates)
     return replace(run, summary=f"{run.summary}; {compiled.summary}", kernels=compiled.kernels)
 

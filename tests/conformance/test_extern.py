@@ -11,6 +11,7 @@ from verified_runs import check, image
 
 from metol.errors import MissingEstimateError
 from metol.lower import Call
+from metol.options import SearchOptions
 from metol.pipeline import extract
 
 X, Y = hl.Var("x"), hl.Var("y")
@@ -99,6 +100,18 @@ def test_extern_between_funcs() -> None:
     assert by_name["external"] == [Call.COMPUTE_ROOT]
     assert by_name["before"] is not None
     assert Call.COMPUTE_ROOT in by_name["before"]
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+def test_extern_and_what_it_reads_stay_on_the_host() -> None:
+    """Halide 21 does not copy what the function reads from a GPU."""
+    grouping = SearchOptions(strategy="grouping")
+    result = check(extern_between, [(80, 50)], [(1, 1)], [(37, 5)], options=grouping, target="opencl")
+    assert result.origin == "search"
+    kernels = {result.schedule.funcs[d.func].name for d in result.schedule.directives if d.call is Call.GPU_BLOCKS}
+    assert "output" in kernels
+    assert not {"before", "external"} & kernels
 
 
 def extern_at_both_ends() -> hl.Pipeline:

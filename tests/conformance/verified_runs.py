@@ -66,9 +66,10 @@ def check(
     inputs: Inputs | None = None,
     relative: float = 0,
     options: SearchOptions = QUICK,
+    target: str = "host",
 ) -> metol.Result:
     """Schedule, compile, and compare at sizes that each give the extents of every output buffer."""
-    result = metol.autoschedule(build(), options=options, threads=2)
+    result = metol.autoschedule(build(), target=target, options=options, threads=2)
     try:
         compare(build, result.schedule, sizes, inputs=inputs, relative=relative)
     except Exception as failure:
@@ -91,7 +92,7 @@ def compare(
     types = [str(type_) for func in plain.outputs() for type_ in func.types()]
     reference = CompiledPipeline.compile(plain, hl.get_host_target())
     schedule.apply(scheduled)
-    compiled = CompiledPipeline.compile(scheduled, hl.get_host_target())
+    compiled = CompiledPipeline.compile(scheduled, hl.Target(schedule.target))
     for size in sizes:
         case = make_case(reference, [planar(*buffer) for buffer in zip(types, size, strict=True)], inputs or Inputs())
         expected, _ = reference.run_once(case)

@@ -15,7 +15,7 @@ from metol.errors import SearchError
 from metol.lower import gpu_directives
 from metol.options import SearchOptions
 from metol.pipeline import PipelineDag, extract
-from metol.search import FUSION_MODES, Budget, Grouping, SearchResult
+from metol.search import FUSION_MODES, Budget, Grouping, SearchResult, one_kernel_each
 from metol.search.grouping.group_costs import GroupCosts, GroupRows
 from metol.search.grouping.tile_bounds import TileBounds, tiled_dims
 from metol.targets.cpu import CpuMachine
@@ -242,3 +242,15 @@ def test_groups_keep_the_result(name: str) -> None:
 def test_a_scatter_is_a_kernel_of_one_thread() -> None:
     dag, _, result = grouped(histogram)
     assert placements(dag, result)["counts"] == "ROOT"
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("name", ["chain", "histogram", "half_boundary"])
+def test_one_kernel_each_keeps_the_result(name: str) -> None:
+    dag = extract(PIPELINES[name]())
+    state = one_kernel_each(space_of(dag))
+    funcs = {one.func: one.placement.name for one in state.describe() if not dag.funcs[one.func].is_input}
+    computed = {place for func, place in funcs.items() if not dag.funcs[func].must_inline}
+    assert computed == {"ROOT"}
+    ExactRuns(name, target="host-opencl").check(schedule_with(PIPELINES[name], gpu_directives(dag, state.describe())))

@@ -8,7 +8,8 @@ from small_pipelines import matmul
 
 from metol.errors import MachineFormatError, UnsupportedTargetError
 from metol.pipeline import extract
-from metol.targets import choose_machine, machine_parameters, parse_target
+from metol.targets import choose_machine, fit_target, machine_parameters, parse_target
+from metol.targets import machine as machine_choice
 from metol.targets.cpu import CpuMachine
 from metol.targets.gpu import DEVICES, GpuMachine, gpu_parameters
 
@@ -61,6 +62,50 @@ def test_a_gpu_that_has_no_place_is_refused(target: str, machine: str | None, gp
 def test_an_unknown_gpu_names_those_there_are() -> None:
     with pytest.raises(MachineFormatError, match=f"`voodoo` is not there; use one of {', '.join(DEVICES)}, or desc"):
         choose_machine(parse_target("cuda"), gpu="voodoo")
+
+
+def features_of(target: str | None, gpu: str, *, is_chosen: bool = True) -> set[str]:
+    fitted = fit_target(target, GpuMachine.preset(gpu), is_chosen=is_chosen)
+    return set(fitted.to_string().split("-"))
+
+
+@pytest.mark.parametrize(
+    ("target", "gpu", "capability"),
+    [
+        ("cuda", "a100", "cuda_capability_80"),
+        (hl.Target("host-cuda"), "h100", "cuda_capability_86"),
+        ("cuda-cuda_capability_75", "a100", "cuda_capability_75"),
+        ("cuda-cuda_capability_86", "h100", "cuda_capability_86"),
+    ],
+)
+def test_a_chosen_gpu_completes_a_target_without_a_capability(target: str, gpu: str, capability: str) -> None:
+    features = features_of(target, gpu)
+    assert {feature for feature in features if feature.startswith("cuda_capability")} == {capability}
+    assert "cuda" in features
+
+
+@pytest.mark.parametrize(("target", "is_chosen"), [("opencl", True), ("cuda", False)])
+def test_no_capability_is_added_where_none_belongs(target: str, is_chosen: bool) -> None:
+    machine = choose_machine(parse_target(target), gpu="a100")
+    assert fit_target(target, machine, is_chosen=is_chosen).to_string() == parse_target(target).to_string()
+
+
+def test_a_gpu_below_the_capability_of_the_target_is_refused() -> None:
+    message = r"8\.0 and above, and `NVIDIA GeForce RTX 2080 Ti` has 7\.5. Leave `cuda_capability_80` out"
+    with pytest.raises(UnsupportedTargetError, match=message):
+        fit_target("cuda-cuda_capability_80", GpuMachine.preset("rtx2080ti"), is_chosen=True)
+
+
+@pytest.mark.parametrize("here", [None, "t4"])
+def test_a_gpu_that_nobody_named_runs_the_code_of_the_target(here: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    detected = None if here is None else GpuMachine.preset(here)
+    monkeypatch.setattr(machine_choice, "detect_gpu", lambda **_: detected)
+    names = [choose_machine(parse_target(f"cuda-cuda_capability_{number}")).name for number in (75, 80, 86)]
+    assert names == [
+        detected.name if detected else "NVIDIA GeForce RTX 2080 Ti",
+        "NVIDIA A100 40 GB",
+        "NVIDIA GeForce RTX 3090",
+    ]
 
 
 @pytest.mark.parametrize("field", ["multiprocessors", "clock_hz", "launch_seconds"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import metol
+from metol import verification
 from metol.errors import MetolError
 from metol.findings import Check, Outcome
 from metol.lower import Call, Directive, Measured, RVar, Schedule, Tail, Var
@@ -174,6 +175,16 @@ def test_schedule_for_another_kind_of_machine_is_not_run(found: Schedule, folder
     report = look_at(replace(found, target=foreign), folder)
     assert failures(report) == ["target"]
     assert report.speed is None
+
+
+def test_schedule_for_a_gpu_that_is_not_here_is_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "detect_gpu", lambda: None)
+    options = metol.SearchOptions(strategy="greedy")
+    result = metol.autoschedule(source(folder).build(), target="cuda", gpu="a100", threads=1, options=options)
+    report = look_at(result.schedule, folder)
+    assert failures(report) == ["device"]
+    assert named(report, "device").found == "nothing can be run, for there is no GPU here"
+    assert (report.checks[-1].name, report.speed) == ("device", None)
 
 
 def test_file_that_is_no_schedule_fails(folder: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from planted_failures import COMPILER_ERROR, CRASH, GREED, HANG, WRONG_RESULT
 
 import metol
-from metol import SearchOptions
-from metol.errors import GivenInputError, RecordError, TuningError
+from metol import SearchOptions, verification
+from metol.errors import GivenInputError, MissingDeviceError, RecordError, SearchError, TuningError
 from metol.measure import PipelineSource, SourceKind, Status, verify_schedule
 from metol.tune import (
     FinalRace,
@@ -203,3 +203,20 @@ def test_input_of_the_wrong_type_is_an_error(source: PipelineSource) -> None:
 def test_records_that_cannot_be_written_are_an_error(source: PipelineSource, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="is a folder"):
         autotune(source, records=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "message"),
+    [
+        ("cuda", MissingDeviceError, "Schedules for CUDA cannot be run, for there is no GPU here"),
+        ("opencl", MissingDeviceError, "Schedules for OpenCL cannot be run, for there is no OpenCL device here"),
+        ("host", SearchError, "`grouping` makes kernels for a GPU"),
+    ],
+)
+def test_what_cannot_be_measured_here_is_told_before_anything_is_spent(
+    target: str, error: type[Exception], message: str, source: PipelineSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "detect_gpu", lambda: None)
+    monkeypatch.setattr(verification, "has_opencl_device", lambda: False)
+    with pytest.raises(error, match=message):
+        Problem(source, target=target, options=SearchOptions(strategy="grouping"))

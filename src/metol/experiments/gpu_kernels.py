@@ -4,7 +4,6 @@ In: applications. Out: points of each GPU: how long grouping took, and what its 
 Source: Sioutas et al. 2020, table 3.
 """
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +34,8 @@ _COLUMNS: Final = {
     "occupancy": "occupancy",
     "refused": "refused",
 }
-"""What tables show: of threads, memory and registers the most of all kernels, of occupancy the least, 0 where
-only a run can tell it."""
+"""What tables show: of threads, memory and registers the most of all kernels, of occupancy the least; nothing where
+only a run can tell it of one."""
 
 
 class GpuKernels(AppExperiment):
@@ -70,26 +69,23 @@ class GpuKernels(AppExperiment):
 def _assemble(source: PipelineSource, gpu: str, setting: Setting) -> Point:
     setting.progress(f"{source.label}: {gpu}")
     options = SearchOptions(strategy="grouping")
+    threads = setting.options.threads
     try:
-        pipeline = source.build()
-        started = time.monotonic()
-        autoschedule(pipeline, target="cuda", gpu=gpu, options=options, threads=setting.options.threads)
-        seconds = time.monotonic() - started
-        result = autoschedule(
-            source.build(), target="cuda", gpu=gpu, options=options, threads=setting.options.threads, verify=True
-        )
+        result = autoschedule(source.build(), target="cuda", gpu=gpu, options=options, threads=threads, verify=True)
     except MetolError as error:
         return Point(gpu, {}, str(error))
     kernels = [report.kernel for report in result.kernels]
-    values = {SEARCH: seconds, "kernels": len(kernels), "refused": len(result.fallbacks)}
+    values = {SEARCH: result.costing_seconds, "kernels": len(kernels), "refused": len(result.fallbacks)}
     if kernels:
         values |= {
             "threads": max(kernel.threads_per_block or 0 for kernel in kernels),
             "shared_kib": max(kernel.shared_bytes or 0 for kernel in kernels) / 1024,
             "registers": max(kernel.registers for kernel in kernels),
             "spill_bytes": sum(kernel.spill_store_bytes for kernel in kernels),
-            "occupancy": min(report.occupancy.share if report.occupancy else 0.0 for report in result.kernels),
         }
+        occupancies = [report.occupancy.share for report in result.kernels if report.occupancy]
+        if len(occupancies) == len(kernels):
+            values["occupancy"] = min(occupancies)
     return Point(gpu, values)
 
 

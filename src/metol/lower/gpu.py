@@ -60,7 +60,7 @@ def gpu_directives(
             directives.append(Directive(schedule.func, 0, Call.REORDER_STORAGE, args))
         for stage_id in func.stages:
             stage = dag.stages[stage_id]
-            # Halide runs an extern stage on the CPU, and copies what it needs; an undefined one has no code.
+            # Halide runs an extern stage on the CPU, and copies what comes of it; an undefined one has no code.
             if not stage.is_extern and not stage.is_undef and schedule.func not in on_host:
                 directives += [Directive(stage.func, stage.index, *call) for call in loops[stage_id].calls()]
     return tuple(with_guards_named(dag, directives))

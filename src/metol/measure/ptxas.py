@@ -21,6 +21,10 @@ __all__ = ["Resources", "assemble", "find_ptxas"]
 # The extra `cuda` brings the first: release 12.9 assembles for all GPUs from 5.0 to 12.1, later ones for 7.5 and above.
 _PACKAGES: Final = ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc")
 
+# Halide's runtime tells the driver to use no more (CU_JIT_MAX_REGISTERS), unless HL_CUDA_JIT_MAX_REGISTERS is set where
+# the schedule runs. What a thread needs besides is spilled; a block of 1024 threads finds room in 65536 registers.
+_MAX_REGISTERS: Final = 64
+
 _KERNEL = re.compile(r"^ptxas info\s*: Compiling entry function '(?P<kernel>[^']+)'", re.MULTILINE)
 _REGISTERS = re.compile(r"\bUsed (\d+) registers")
 _STATIC_SHARED = re.compile(r"\b(\d+) bytes smem")
@@ -71,7 +75,7 @@ def find_ptxas() -> Path:
 
 
 def assemble(code: str, architecture: str, ptxas: Path) -> Mapping[str, Resources]:
-    """Assemble PTX, and return what each kernel takes, by its name.
+    """Assemble PTX as Halide's runtime has the driver do, and return what each kernel takes, by its name.
 
     Args:
         code: The PTX.
@@ -84,7 +88,7 @@ def assemble(code: str, architecture: str, ptxas: Path) -> Mapping[str, Resource
     with tempfile.TemporaryDirectory(prefix="metol-") as folder:
         file = Path(folder) / "kernels.ptx"
         file.write_text(code, encoding="utf-8")
-        command = [str(ptxas), "--verbose", f"--gpu-name={architecture}", str(file)]
+        command = [str(ptxas), "--verbose", f"--gpu-name={architecture}", f"--maxrregcount={_MAX_REGISTERS}", str(file)]
         command += ["--output-file", str(Path(folder) / "kernels.cubin")]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)

@@ -9,7 +9,7 @@ from metol.search.discrepancy import Discrepancies
 from metol.search.ensemble import Ensemble
 from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
-from metol.search.grouping import FUSION_MODES, Grouping
+from metol.search.grouping import FUSION_MODES, Grouping, one_kernel_each, require_fusion_mode
 from metol.search.monte_carlo import GUIDANCES, ROOT_CHOICES, SIMULATIONS, UCB_FORMS, MonteCarlo
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
@@ -41,6 +41,8 @@ __all__ = [
     "SearchResult",
     "Strategy",
     "draw_place",
+    "one_kernel_each",
     "rare_dropout",
+    "require_fusion_mode",
     "search_forms",
 ]

@@ -2,11 +2,22 @@
 
 from metol.targets.machine import (
     Machine,
+    can_run,
     choose_machine,
+    fit_target,
     machine_parameters,
     parse_target,
     propose_rfactors,
     propose_stagings,
 )
 
-__all__ = ["Machine", "choose_machine", "machine_parameters", "parse_target", "propose_rfactors", "propose_stagings"]
+__all__ = [
+    "Machine",
+    "can_run",
+    "choose_machine",
+    "fit_target",
+    "machine_parameters",
+    "parse_target",
+    "propose_rfactors",
+    "propose_stagings",
+]

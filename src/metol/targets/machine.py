@@ -16,14 +16,27 @@ from metol.targets.cpu import propose_rfactors as propose_for_cpu
 from metol.targets.cpu import propose_stagings as propose_stagings_for_cpu
 from metol.targets.gpu import GpuMachine, detect_gpu, gpu_parameters
 
-__all__ = ["Machine", "choose_machine", "machine_parameters", "parse_target", "propose_rfactors", "propose_stagings"]
+__all__ = [
+    "Machine",
+    "can_run",
+    "choose_machine",
+    "fit_target",
+    "machine_parameters",
+    "parse_target",
+    "propose_rfactors",
+    "propose_stagings",
+]
 
 Machine: TypeAlias = CpuMachine | GpuMachine
 """A machine to schedule for. All have a `name` and `host_threads`."""
 
 _GPU_FEATURES: Final = ("cuda", "opencl")
-# The GPU of Sioutas et al. 2020, table 2, that stands for computers other than embedded ones.
-_DEFAULT_GPU: Final = "rtx2080ti"
+# What Halide has for other GPUs, so that they are understood, and refused as such.
+_OTHER_GPU_FEATURES: Final = ("metal", "d3d12compute", "webgpu")
+_CAPABILITY: Final = "cuda_capability_"
+# The GPU of Sioutas et al. 2020, table 2, that stands for computers other than embedded ones; then one of each later
+# architecture that Halide 21 has a feature for.
+_USUAL_GPUS: Final = ("rtx2080ti", "a100", "rtx3090")
 
 
 def parse_target(target: str | hl.Target | None) -> Any:
@@ -35,7 +48,8 @@ def parse_target(target: str | hl.Target | None) -> Any:
     try:
         parsed: Any = hl.get_host_target() if target is None else hl.Target(_with_host(str(target)))
     except (hl.HalideError, RuntimeError) as error:
-        raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {error}") from error
+        said = " ".join(str(error).split())
+        raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {said}") from error
     if parsed.has_gpu_feature() and not _is_known_gpu(parsed):
         raise UnsupportedTargetError(
             f"The target `{parsed.to_string()}` has a GPU that this version of Metol does not schedule for. "
@@ -52,7 +66,8 @@ def choose_machine(
     Args:
         target: What `parse_target` returned.
         machine: What the user asked for; None for the calibrated description of this CPU, for the GPU of this machine
-            where the target has CUDA and a driver finds one, and otherwise for an RTX 2080 Ti.
+            where the target has CUDA and a driver finds one that runs its code, and otherwise for an RTX 2080 Ti, or,
+            where the target states a higher compute capability than its, a later one.
         gpu: The name of a GPU, in place of `machine`.
         threads: Threads of the CPU to use; all of this process if None.
 
@@ -67,7 +82,9 @@ def choose_machine(
         machine = _named_gpu(gpu, machine, text, is_gpu=is_gpu, threads=threads)
     if machine is None and is_gpu:
         machine = detect_gpu(threads=threads) if has_cuda else None
-        machine = machine or GpuMachine.preset(_DEFAULT_GPU, threads=threads)
+        if machine is None or not can_run(machine, target):
+            usual = (GpuMachine.preset(name, threads=threads) for name in _USUAL_GPUS)
+            machine = next(each for each in usual if can_run(each, target))
     if machine is None:
         return CpuMachine.detect(text, threads=threads)
     if isinstance(machine, GpuMachine) != is_gpu:
@@ -82,6 +99,49 @@ def choose_machine(
             "or another GPU."
         )
     return machine.for_opencl() if isinstance(machine, GpuMachine) and not has_cuda else machine
+
+
+def fit_target(target: str | hl.Target | None, machine: Machine, *, is_chosen: bool) -> Any:
+    """Return the target that schedules for a machine are compiled for: for CUDA, one with a compute capability.
+
+    Halide's code for CUDA runs on GPUs of the capability of its target and on all later ones; where the target has
+    none, it is made for the oldest GPUs. Halide itself adds that of the GPU that is here to ``host-cuda``.
+
+    Args:
+        target: As the user wrote it, as for `parse_target`.
+        machine: What `choose_machine` returned.
+        is_chosen: Whether the user named the machine. A capability is added for such a one alone: what stands for GPUs
+            that nobody named must not keep the code from others.
+
+    Raises:
+        UnsupportedTargetError: The target states a capability that the GPU does not have.
+    """
+    parsed = parse_target(target)
+    if not is_chosen or not isinstance(machine, GpuMachine) or machine.capability.version is None:
+        return parsed
+    if _CAPABILITY not in str(target):
+        parts = [part for part in str(parsed.to_string()).split("-") if not part.startswith(_CAPABILITY)]
+        return hl.Target("-".join((*parts, machine.halide_feature)))
+    if not can_run(machine, parsed):
+        major, minor = _stated_capability(parsed)
+        raise UnsupportedTargetError(
+            f"The target `{target}` is for GPUs of compute capability {major}.{minor} and above, and "
+            f"`{machine.name}` has {machine.capability}. Leave `{_CAPABILITY}{major}{minor}` out of the target, or "
+            "name another GPU."
+        )
+    return parsed
+
+
+def can_run(machine: GpuMachine, target: hl.Target) -> bool:
+    """Whether a GPU has the compute capability that a target states, if any; OpenCL has none."""
+    return machine.capability.version is None or machine.capability.version >= _stated_capability(target)
+
+
+def _stated_capability(target: Any) -> tuple[int, int]:
+    """The highest compute capability among the features of a target; (0, 0) without one."""
+    features = [part for part in str(target.to_string()).split("-") if part.startswith(_CAPABILITY)]
+    digits = (feature.removeprefix(_CAPABILITY) for feature in features)
+    return max(((int(each[:-1]), int(each[-1])) for each in digits), default=(0, 0))
 
 
 def _named_gpu(gpu: str, machine: Machine | None, target: str, *, is_gpu: bool, threads: int | None) -> GpuMachine:
@@ -119,7 +179,7 @@ def propose_stagings(
 
 def _with_host(target: str) -> str:
     """Return a target that Halide understands: it wants to be told the CPU beside a GPU."""
-    return f"host-{target}" if target.split("-")[0] in _GPU_FEATURES else target
+    return f"host-{target}" if target.split("-")[0] in (*_GPU_FEATURES, *_OTHER_GPU_FEATURES) else target
 
 
 def _is_known_gpu(target: Any) -> bool:

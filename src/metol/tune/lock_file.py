@@ -20,6 +20,7 @@ from metol.pipeline import EstimateMap, strip_schedules
 from metol.targets import parse_target
 from metol.tune.lock_facts import Speed, compare_algorithms, compare_estimates, compare_targets, compare_versions
 from metol.tune.machine_identity import fingerprint, machine_identity
+from metol.verification import missing_device
 
 __all__ = ["LockReport", "check_lock_file"]
 
@@ -112,6 +113,8 @@ class _Examination:
         if refusal:
             return LockReport((*checks, Check(_BOUNDS, Outcome.FAIL, refusal, "Schedule the pipeline anew.")))
         checks.append(Check(_BOUNDS, Outcome.OK, "Halide lowers it, and it asks of no buffer more than the algorithm"))
+        if missing := missing_device(self.options.target):
+            return LockReport((*checks, Check(_DEVICE, Outcome.FAIL, f"nothing can be run, for {missing}", _ELSEWHERE)))
         row = verify_schedule(
             self.source, self.locked, options=self.options, progress=self.progress, estimates=self.estimates
         )
@@ -133,7 +136,8 @@ class _Examination:
         return Check(_DIRECTIVES, Outcome.OK, "they fit the Funcs and loops of the pipeline")
 
 
-_TARGET, _DIRECTIVES, _BOUNDS, _RESULTS = "target", "directives", "bounds", "results"
+_TARGET, _DIRECTIVES, _BOUNDS, _DEVICE, _RESULTS = "target", "directives", "bounds", "device", "results"
+_ELSEWHERE = "Check it where there is one; `metol schedule --verify` compiles kernels for CUDA without."
 
 
 def _facts(locked: Schedule, here: Schedule) -> tuple[Check, ...]:

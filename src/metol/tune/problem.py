@@ -33,6 +33,7 @@ from metol.planner import Planner
 from metol.targets import Machine
 from metol.tune.machine_identity import fingerprint, machine_identity
 from metol.tune.record import RecordKey, SearchTerms
+from metol.verification import require_device
 
 __all__ = ["Problem"]
 
@@ -65,6 +66,8 @@ class Problem:
             is_cold: Whether caches are emptied before each run that is timed.
 
         Raises:
+            MissingDeviceError: the target has a GPU, and there is none here to measure on.
+            SearchError: the strategy is not one for the target.
             GivenInputError: an input is not one of the pipeline's, or of the wrong type or size.
             ExtractionError: the pipeline does something that the search cannot describe.
             MetolError: the pipeline cannot be built or saved.
@@ -74,6 +77,7 @@ class Problem:
         named = PipelineSource.parse(pipeline) if isinstance(pipeline, str) else pipeline
         live = named.build() if isinstance(named, PipelineSource) else named
         self.planner = Planner(live, self.options, target=target, estimates=estimates, machine=machine, threads=threads)
+        require_device(self.planner.target)
         _ = self.planner.dag  # raises where the search cannot describe the pipeline: there is nothing to tune then
         self.inputs = _given(inputs, self.planner.pipeline)
         self.identity: Mapping[str, Any] = machine_identity()

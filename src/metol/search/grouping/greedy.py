@@ -19,7 +19,7 @@ from metol.search.grouping.kernels import Group, Kernels, Tile
 from metol.search.strategy import Budget, SearchResult
 from metol.targets.gpu import GpuMachine, lane_cycles
 
-__all__ = ["FUSION_MODES", "Grouping"]
+__all__ = ["FUSION_MODES", "Grouping", "require_fusion_mode"]
 
 FUSION_MODES: Final = ("no-fusion", "overlap", "nested")
 """Kernels of one Func each; members in blocks; and those of kernels short of resources in threads, where they can."""
@@ -29,6 +29,16 @@ _TRIVIAL_CYCLES = 6.0
 # Threads of a block on OpenCL, and what tiles are divided by there (§5.1).
 _OPENCL_THREADS = 512
 _OPENCL_SHRINK = 2
+
+
+def require_fusion_mode(mode: str) -> None:
+    """Make sure that there is a mode.
+
+    Raises:
+        SearchError: There is none of that name.
+    """
+    if mode not in FUSION_MODES:
+        raise SearchError(f"Grouping has no mode `{mode}`; it has {', '.join(FUSION_MODES)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +51,7 @@ class Grouping:
     """One of FUSION_MODES."""
 
     def __post_init__(self) -> None:
-        if self.mode not in FUSION_MODES:
-            raise SearchError(f"Grouping has no mode `{self.mode}`; it has {', '.join(FUSION_MODES)}.")
+        require_fusion_mode(self.mode)
 
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low cost by the analytical model; the cost model tells what it would say."""

@@ -14,7 +14,7 @@ from metol import _core
 from metol.search.grouping.group_costs import GroupRows
 from metol.search.grouping.tile_bounds import SHORT_EXTENT, TileBounds, tiled_dims
 
-__all__ = ["Decision", "Group", "Kernels", "Tile"]
+__all__ = ["Decision", "Group", "Kernels", "Tile", "one_kernel_each"]
 
 Decision: TypeAlias = tuple[int, ...]
 Tile: TypeAlias = Mapping[int, int]
@@ -238,6 +238,25 @@ class Kernels:
         if not is_root:
             return [inner]
         return [inner, _decision(_PARALLEL, stage.func, stage=stage_id, vector_loop=along, trips=threads)]
+
+
+def one_kernel_each(space: _core.Space) -> _core.States:
+    """Return the loop nest, a batch of one, in which each Func is a kernel of its own, in tiles that the core chooses.
+
+    Only what can be nowhere else is inline: where all else fails, this is right, and on the GPU.
+
+    Args:
+        space: One of a GPU.
+    """
+    path: list[Decision] = []
+    for func, stage in zip(space.decision_funcs, space.decision_stages, strict=True):
+        if stage >= 0:
+            path.append(_decision(_KEEP, func, stage=stage))
+            continue
+        places, _ = space.expand(space.replay(path))
+        offered = [space.path(places.take([place]))[-1] for place in range(len(places))]
+        path.append(next((place for place in offered if place[0] == _ROOT), offered[0]))
+    return space.replay(path)
 
 
 def _decision(

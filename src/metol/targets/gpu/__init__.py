@@ -6,6 +6,8 @@ from metol.targets.gpu.driver import detect_gpu
 from metol.targets.gpu.host_funcs import host_funcs
 from metol.targets.gpu.machine import GpuMachine
 from metol.targets.gpu.occupancy import Limit, Occupancy, occupancy
+from metol.targets.gpu.opencl_devices import has_opencl_device
+from metol.targets.gpu.opencl_types import require_opencl_types
 from metol.targets.gpu.parameters import gpu_parameters, lane_cycles
 
 __all__ = [
@@ -19,7 +21,9 @@ __all__ = [
     "compute_capability",
     "detect_gpu",
     "gpu_parameters",
+    "has_opencl_device",
     "host_funcs",
     "lane_cycles",
     "occupancy",
+    "require_opencl_types",
 ]

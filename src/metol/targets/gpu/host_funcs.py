@@ -1,7 +1,8 @@
 """Which Funcs a GPU cannot run, so that the CPU beside it does.
 
 In: a GPU and a pipeline. Out: Funcs. Halide 21 calls functions in OpenCL code that nothing defines where bits are
-counted; its CUDA code has instructions for that.
+counted; its CUDA code has instructions for that. What an extern stage reads is not copied to the host before the C
+function is called, on either.
 """
 
 from metol.pipeline import PipelineDag
@@ -17,9 +18,10 @@ def host_funcs(machine: GpuMachine, dag: PipelineDag) -> frozenset[int]:
         machine: The GPU.
         dag: The pipeline.
     """
-    if machine.capability.version is not None:
-        return frozenset()
-    found = {stage.func for stage in dag.stages if stage.counts_bits}
+    is_opencl = machine.capability.version is None
+    found = {stage.func for stage in dag.stages if is_opencl and stage.counts_bits}
+    read = {edge.producer for stage in dag.stages if stage.is_extern for edge in stage.edges}
+    found |= {func for func in read if not dag.funcs[func].is_input and not dag.funcs[func].is_extern}
     waiting = list(found)
     while waiting:
         func = waiting.pop()

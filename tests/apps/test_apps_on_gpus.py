@@ -1,0 +1,47 @@
+"""Every app on a GPU, as grouping schedules it for the size of the suite: run on the CPU's OpenCL device, and compiled.
+
+What is run is of the small shape, which the references are cheap for; it is many blocks, and no multiple of any. Each
+kernel is the same at every size.
+"""
+
+import halide as hl
+import numpy as np
+import pytest
+
+import metol
+import metol_apps
+from metol.lower import Call
+from metol.options import SearchOptions
+
+pytestmark = pytest.mark.slow
+GROUPING = SearchOptions(strategy="grouping")
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("name", metol_apps.names("full"))
+def test_grouping_computes_the_reference_on_opencl(name: str) -> None:
+    app = metol_apps.get(name)
+    pipeline = app.build()
+    result = metol.autoschedule(pipeline, target="opencl", gpu="opencl-cpu", options=GROUPING, threads=2)
+    assert (result.origin, result.fallbacks) == ("search", ())
+    assert any(directive.call is Call.GPU_BLOCKS for directive in result.schedule.directives)
+    arguments = [argument for argument in pipeline.infer_arguments() if argument.name]
+    compiled = pipeline.compile_to_callable(arguments, hl.Target(result.schedule.target))
+    inputs, output = app.inputs(app.small_output_shape, seed=1), app.empty_output(app.small_output_shape)
+    values = [inputs[argument.name] for argument in arguments]
+    buffer = hl.Buffer(output)
+    compiled(*(hl.Buffer(value) if isinstance(value, np.ndarray) else value for value in values), buffer)
+    buffer.copy_to_host()
+    assert app.tolerance.accepts(output, app.reference(inputs))
+
+
+@pytest.mark.usefixtures("ptxas")
+@pytest.mark.parametrize(("gpu", "architecture"), [("rtx2080ti", "sm_75"), ("a100", "sm_80"), ("h100", "sm_90")])
+@pytest.mark.parametrize("name", ["harris", "matmul"])
+def test_kernels_of_grouping_are_assembled(name: str, gpu: str, architecture: str) -> None:
+    pipeline = metol_apps.get(name).build()
+    result = metol.autoschedule(pipeline, target="cuda", gpu=gpu, options=GROUPING, threads=2, verify=True)
+    assert (result.origin, result.fallbacks) == ("search", ())
+    assert {report.kernel.architecture for report in result.kernels} == {architecture}
+    assert all(report.is_launchable for report in result.kernels)
