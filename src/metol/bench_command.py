@@ -161,7 +161,7 @@ def _bench_schedulers(sources: Any, columns: Any, options: Any, json: Path | Non
         print_report(saved[-1].rows if saved else ())
     if markdown is not None:
         update_markdown(markdown, report)
-    return all(row.verified for row in report.rows if row.scheduler.partition(":")[0] == "metol")
+    return all(row.verified for row in report.rows if is_own(row.scheduler))
 
 
 def _bench_searches(sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
@@ -195,7 +195,7 @@ def _bench_searches(sources: Any, columns: Any, options: Any, json: Path | None,
         _print([search_speed_table(rows)] if rows else [], [_failure(row) for row in rows if row.detail])
     if markdown is not None:
         update_search_speed_markdown(markdown, report)
-    return not any(row.detail and row.scheduler.partition(":")[0] == "metol" for row in report.rows)
+    return not any(row.detail and is_own(row.scheduler) for row in report.rows)
 
 
 def _failure(row: Any) -> str:

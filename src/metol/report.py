@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metol.bench import BenchReport
-from metol.measure import Measurement, SearchMeasurement, Status
+from metol.measure import Measurement, SearchMeasurement, Status, is_own
 from metol.search_speed import SearchSpeedReport
 from metol.text_table import (
     NOTHING,
@@ -48,7 +48,7 @@ def bench_tables(rows: Sequence[Measurement]) -> tuple[TextTable, TextTable]:
     by_app: dict[str, dict[str, Measurement]] = {}
     for row in rows:
         by_app.setdefault(row.app, {})[row.scheduler] = row
-    subject = next((s for s in schedulers if s.partition(":")[0] == "metol"), schedulers[0] if schedulers else "")
+    subject = next((s for s in schedulers if is_own(s)), schedulers[0] if schedulers else "")
     others = tuple(s for s in schedulers if s != subject)
     lines = []
     speedups: dict[str, list[float]] = {other: [] for other in others}
