@@ -31,7 +31,7 @@ from metol.measure.peer_trial import answer_of_peer
 from metol.measure.pinning import pin
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
-from metol.measure.source import PipelineSource, SourceKind, load_app
+from metol.measure.source import PipelineSource, SourceKind
 from metol.measure.timing import take_cold_samples, take_samples
 from metol.pipeline import strip_schedules
 
@@ -165,7 +165,7 @@ class Session:
         assert self._source is not None
         folder, given = Path(request.folder), self._load_given(request.given)
         if self._source.kind is SourceKind.APP:
-            app = load_app(self._source.location)
+            app = self._source.app()
             estimated, awkward = app_cases(app, self._code().arguments, request.seed)
             with _blaming(given):
                 cases = (
@@ -197,7 +197,7 @@ class Session:
         from metol.measure.cases import app_case, pipeline_case
 
         assert self._source is not None
-        app = load_app(self._source.location) if self._source.kind is SourceKind.APP else None
+        app = self._source.app() if self._source.kind is SourceKind.APP else None
         if app is not None:
             (extents,) = request.extents
             case = app_case(app, self._code().arguments, request.name, tuple(reversed(extents)), request.seed)

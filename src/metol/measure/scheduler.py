@@ -112,7 +112,7 @@ class Scheduler:
             MetolError: the folder has none for it.
         """
         if self.name == "hand":
-            return Scheduler("hand", file=label)
+            return Scheduler("hand", file=label.partition("?")[0])
         folder = Path(self.file)
         if self.name != "schedule" or not folder.is_dir():
             return self
