@@ -147,15 +147,15 @@ def search_time_table(rows: Sequence[SearchMeasurement]) -> TextTable:
         for scheduler in schedulers:
             row = cells[scheduler]
             line += [_time_cell(row), f"{row.peak_mib:.0f}" if row.peak_mib else NOTHING]
-        line += [_ratio(times[other], cells[other].seconds, cells[first].seconds) for other in others]
+        line += [_times(times[other], cells[other].seconds, cells[first].seconds) for other in others]
         lines.append(tuple(line))
     means: list[str] = []
     for scheduler in schedulers:
         known = [row.seconds for row in rows if row.scheduler == scheduler and row.seconds]
-        means += [f"{three_digits(geometric_mean(known))} ({len(known)})" if known else NOTHING, ""]
+        means += [f"{_seconds(geometric_mean(known))} ({len(known)})" if known else NOTHING, ""]
     faster = (f"{sum(ratio > 1 for ratio in ratios)} of {len(ratios)}" for ratios in times.values())
     summary = (
-        ("geometric mean (apps)", *means, *map(_mean, times.values())),
+        ("geometric mean (apps)", *means, *map(_mean_times, times.values())),
         (f"{first} is faster on", *[""] * (2 * len(schedulers)), *faster),
     )
     headers = ("app", *(header for s in schedulers for header in (f"{s} (s)", "peak MiB")))
@@ -168,10 +168,29 @@ def search_time_table(rows: Sequence[SearchMeasurement]) -> TextTable:
 
 
 def _time_cell(row: SearchMeasurement) -> str:
-    """Return seconds with three digits, however few they are; of a failure, its kind."""
-    if row.seconds is None:
-        return row.detail.partition(":")[0]
-    return three_digits(row.seconds) if row.seconds >= 1 else f"{row.seconds:.3g}"
+    """Return the seconds of a search; of a failure, its kind."""
+    return row.detail.partition(":")[0] if row.seconds is None else _seconds(row.seconds)
+
+
+def _seconds(seconds: float) -> str:
+    """Return seconds with three digits, however few they are: some searches take milliseconds."""
+    return three_digits(seconds) if seconds >= 1 else f"{seconds:.3f}" if seconds >= 0.1 else f"{seconds:.4f}"
+
+
+def _times(seen: list[float], longer: float | None, shorter: float | None) -> str:
+    """Return how many times longer the one is, and add it to `seen`; nothing where either is not known."""
+    if not longer or not shorter:
+        return NOTHING
+    seen.append(longer / shorter)
+    return _factor(seen[-1])
+
+
+def _mean_times(ratios: list[float]) -> str:
+    return f"{_factor(geometric_mean(ratios))} ({len(ratios)})" if ratios else NOTHING
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:.1f}×" if ratio >= 1 else f"{ratio:.2g}×"
 
 
 def update_search_speed_markdown(path: Path, report: SearchSpeedReport) -> None:

@@ -7,6 +7,7 @@ and the higher one is faster.
 """
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,10 @@ _NAME = "roofline"
 _GIGA = 1e9
 # The roof is drawn this many times further to both sides than there are points.
 _MARGIN = 3.0
+# Below the lowest point there is room for names.
+_NAMES_MARGIN = 12.0
+# Of the width of the plot.
+_NAME_WIDTH = 0.025
 _COLUMNS = ("app", "scheduler", "run_ms", "operations", "bytes", "operations_per_byte", "operations_per_s", "of_roof")
 
 
@@ -87,8 +92,9 @@ def draw_roofline(figure: "Figure", device: BenchDevice, points: Sequence[Roofli
     axis = figure.add_subplot()
     ridge = device.operations_per_second / device.machine.memory_bytes_per_second
     intensities = [ridge, *(point.work.intensity for point in points)]
-    ends = [min(intensities) / _MARGIN, ridge, max(intensities) * _MARGIN]
-    axis.plot(ends, [_roof(device, intensity) / _GIGA for intensity in ends], color="black", linewidth=1)
+    ends = (min(intensities) / _MARGIN, max(intensities) * _MARGIN)
+    along = (ends[0], ridge, ends[1])
+    axis.plot(along, [_roof(device, intensity) / _GIGA for intensity in along], color="black", linewidth=1)
     for place, scheduler in enumerate(dict.fromkeys(point.scheduler for point in points)):
         own = [point for point in points if point.scheduler == scheduler]
         axis.scatter(
@@ -98,8 +104,11 @@ def draw_roofline(figure: "Figure", device: BenchDevice, points: Sequence[Roofli
             label=scheduler,
             color=COLOURS[place % len(COLOURS)],
         )
-    _name_apps(axis, points)
+    _name_apps(axis, points, ends)
+    rates = [device.operations_per_second, *(point.operations_per_second for point in points)]
     axis.set(
+        xlim=ends,
+        ylim=(min(rates) / _NAMES_MARGIN / _GIGA, max(rates) * _MARGIN / _GIGA),
         xscale="log",
         yscale="log",
         xlabel="operations per byte that the algorithm cannot do without",
@@ -108,7 +117,7 @@ def draw_roofline(figure: "Figure", device: BenchDevice, points: Sequence[Roofli
     )
     axis.grid(linewidth=0.3)
     axis.set_axisbelow(True)
-    draw_legend(axis, fontsize="small", loc="lower right")
+    draw_legend(axis, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 def _roof(device: BenchDevice, intensity: float) -> float:
@@ -116,15 +125,31 @@ def _roof(device: BenchDevice, intensity: float) -> float:
     return min(device.operations_per_second, intensity * device.machine.memory_bytes_per_second)
 
 
-def _name_apps(axis: "Axes", points: Sequence[RooflinePoint]) -> None:
-    """Write the name of each application above its fastest point."""
-    for app in dict.fromkeys(point.app for point in points):
-        fastest = max((point for point in points if point.app == app), key=lambda point: point.operations_per_second)
+def _name_apps(axis: "Axes", points: Sequence[RooflinePoint], ends: tuple[float, float]) -> None:
+    """Write the names of the applications along the bottom, apart from each other, each with a line to its points."""
+    slowest = {point.app: point for point in sorted(points, key=lambda point: -point.operations_per_second)}
+    ordered = sorted(slowest.values(), key=lambda point: point.work.intensity)
+    decades = math.log(ends[1] / ends[0])
+    places = _apart([math.log(point.work.intensity / ends[0]) / decades for point in ordered])
+    for point, place in zip(ordered, places, strict=True):
         axis.annotate(
-            app,
-            (fastest.work.intensity, fastest.operations_per_second / _GIGA),
-            xytext=(0, 6),
-            textcoords="offset points",
-            rotation=60,
+            point.app,
+            (point.work.intensity, point.operations_per_second / _GIGA),
+            xytext=(place, 0.02),
+            textcoords="axes fraction",
+            rotation=90,
+            ha="center",
+            va="bottom",
             fontsize="x-small",
+            arrowprops={"arrowstyle": "-", "color": "0.75", "linewidth": 0.6},
         )
+
+
+def _apart(places: Sequence[float]) -> list[float]:
+    """Move ascending places apart where two would overlap, to the right as long as there is room, then to the left."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max([place, *(before + _NAME_WIDTH for before in moved[-1:])]))
+    for number in reversed(range(len(moved))):
+        moved[number] = min(moved[number], 1 - _NAME_WIDTH * (len(moved) - number))
+    return moved
