@@ -34,7 +34,7 @@ def test_gpu_of_this_machine_may_be_run_on_and_metol_finds_it_by_itself() -> Non
 
 
 def test_unknown_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(MachineFormatError, match="`voodoo` is not there; use one of gtx750ti, .*a100"):
+    with pytest.raises(MachineFormatError, match=r"`voodoo` is not there; use one of gtx750ti, .*a100"):
         named("voodoo")
 
 
