@@ -134,13 +134,17 @@ def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
 
 
 def search_time_table(rows: Sequence[SearchMeasurement]) -> TextTable:
-    """Return seconds and peak memory of each search, and how many times longer each other than the first takes."""
+    """Return seconds and peak memory of each search, and how many times longer each other than the first takes.
+
+    A search that was given up has no part in means; where the first ended in that time, it was faster.
+    """
     schedulers = tuple(dict.fromkeys(row.scheduler for row in rows))
     by_app: dict[str, dict[str, SearchMeasurement]] = {}
     for row in rows:
         by_app.setdefault(row.app, {})[row.scheduler] = row
     first, others = schedulers[0], schedulers[1:]
     times: dict[str, list[float]] = {other: [] for other in others}
+    given_up = dict.fromkeys(others, 0)
     lines = []
     for app, cells in by_app.items():
         line = [app]
@@ -148,12 +152,17 @@ def search_time_table(rows: Sequence[SearchMeasurement]) -> TextTable:
             row = cells[scheduler]
             line += [_time_cell(row), f"{row.peak_mib:.0f}" if row.peak_mib else NOTHING]
         line += [_times(times[other], cells[other].seconds, cells[first].seconds) for other in others]
+        for other in others:
+            given_up[other] += bool(cells[first].seconds) and _failure_kind(cells[other]) == "timeout"
         lines.append(tuple(line))
     means: list[str] = []
     for scheduler in schedulers:
         known = [row.seconds for row in rows if row.scheduler == scheduler and row.seconds]
         means += [f"{_seconds(geometric_mean(known))} ({len(known)})" if known else NOTHING, ""]
-    faster = (f"{sum(ratio > 1 for ratio in ratios)} of {len(ratios)}" for ratios in times.values())
+    faster = (
+        f"{sum(ratio > 1 for ratio in ratios) + given_up[other]} of {len(ratios) + given_up[other]}"
+        for other, ratios in times.items()
+    )
     summary = (
         ("geometric mean (apps)", *means, *map(_mean_times, times.values())),
         (f"{first} is faster on", *[""] * (2 * len(schedulers)), *faster),
@@ -169,7 +178,11 @@ def search_time_table(rows: Sequence[SearchMeasurement]) -> TextTable:
 
 def _time_cell(row: SearchMeasurement) -> str:
     """Return the seconds of a search; of a failure, its kind."""
-    return row.detail.partition(":")[0] if row.seconds is None else _seconds(row.seconds)
+    return _failure_kind(row) if row.seconds is None else _seconds(row.seconds)
+
+
+def _failure_kind(row: SearchMeasurement) -> str:
+    return row.detail.partition(":")[0]
 
 
 def _seconds(seconds: float) -> str:
