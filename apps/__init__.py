@@ -8,9 +8,9 @@ import importlib
 
 from metol.errors import UnknownAppError
 
-from .app import App, Inputs, Shape, Tolerance
+from .app import SIZES, App, Inputs, Shape, Tolerance
 
-__all__ = ["App", "Inputs", "Shape", "Tolerance", "get", "names", "network", "variants"]
+__all__ = ["SIZES", "App", "Inputs", "Shape", "Tolerance", "get", "names", "network", "variants"]
 
 _SUITE = {
     "harris": "harris:APP",

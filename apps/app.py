@@ -6,16 +6,18 @@ compiling, running and verifying a schedule of it needs. Shapes are NumPy's, in 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metol.errors import UnknownAppError
+
 if TYPE_CHECKING:
     import halide as hl
 
-__all__ = ["HEIGHT", "SMALL_HEIGHT", "SMALL_WIDTH", "WIDTH", "App", "Array", "Inputs", "Shape", "Tolerance"]
+__all__ = ["HEIGHT", "SIZES", "SMALL_HEIGHT", "SMALL_WIDTH", "WIDTH", "App", "Array", "Inputs", "Shape", "Tolerance"]
 
 Array: TypeAlias = NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -25,6 +27,9 @@ Inputs: TypeAlias = Mapping[str, Any]
 # The suite's image: about four million pixels, upright.
 WIDTH = 1536
 HEIGHT = 2560
+
+SIZES: Mapping[str, Shape] = {"small": (320, 192), "large": (2160, 3840)}
+"""Heights and widths of other images, by name: Sioutas et al. 2020, §5.1, repeat their experiments on these."""
 
 # Two primes, both below and not a multiple of the sizes that schedules are made of (powers of two).
 SMALL_WIDTH = 67
@@ -78,6 +83,8 @@ class App:
     """What the pipeline computes from these inputs, in plain NumPy; written to be right, not fast."""
     tolerance: Tolerance
     """How closely two schedules, or a schedule and the reference, agree."""
+    resize: "Callable[[str], App] | None" = None
+    """Make the same application at one of `SIZES`, where sizes are part of the algorithm; None where they are not."""
 
     def __post_init__(self) -> None:
         """Assert that both shapes have the same number of dimensions."""
@@ -92,6 +99,31 @@ class App:
             seed: the same seed gives the same inputs.
         """
         return self.make_inputs(self.output_shape if output_shape is None else output_shape, seed)
+
+    def at_size(self, size: str) -> "App":
+        """Return the same application at one of `SIZES`; its pipeline needs the `estimates` of what is returned.
+
+        Raises:
+            UnknownAppError: there is no such size, or not of this application.
+        """
+        if size not in SIZES:
+            raise UnknownAppError(f"There is no size `{size}`; there are {', '.join(SIZES)}.")
+        if self.resize is not None:
+            return self.resize(size)
+        margins = [whole - extent for whole, extent in zip((HEIGHT, WIDTH), self.output_shape[-2:], strict=True)]
+        if not all(0 <= margin < SMALL_HEIGHT for margin in margins):
+            raise UnknownAppError(
+                f"`{self.name}` has no size `{size}`: those are of applications on an image of {WIDTH}x{HEIGHT}, and "
+                "of matrix multiplication."
+            )
+        shape = [whole - margin for whole, margin in zip(SIZES[size], margins, strict=True)]
+        return replace(self, output_shape=(*self.output_shape[:-2], *shape))
+
+    def estimates(self) -> dict[str, list[tuple[int, int]]]:
+        """Return min and extent of each dimension of the output and of all input arrays by name, x first."""
+        arrays = {name: value for name, value in self.inputs().items() if isinstance(value, np.ndarray)}
+        shapes = {self.name: self.output_shape, **{name: array.shape for name, array in arrays.items()}}
+        return {name: [(0, extent) for extent in reversed(shape)] for name, shape in shapes.items()}
 
     def empty_output(self, output_shape: Shape | None = None) -> Array:
         """Return an array to compute the output into; its smallest coordinates are 0."""

@@ -8,6 +8,7 @@ from command_line import PIPELINES
 import metol_apps
 from metol import SearchOptions, autoschedule
 from metol.bench import BenchReport, parse_sources, run_bench
+from metol.bench_device import find_bench_device
 from metol.errors import MetolError, UnknownAppError
 from metol.measure import PipelineSource, RunOptions, Scheduler, Status, TimingPlan
 
@@ -95,3 +96,41 @@ def test_unknown_app_is_refused_before_anything_runs() -> None:
 def test_report_keeps_its_options(file: Path) -> None:
     report = run_bench([], [], options=replace(OPTIONS, threads=1), command="")
     assert (report.threads, report.timeout_seconds) == (1, 60)
+
+
+def test_sources_of_a_suite_are_those_that_have_the_size() -> None:
+    sources = parse_sources((), "full", "large")
+    assert all(source.app().output_shape[-1] in range(3840 - 41, 4097) for source in sources)
+    assert "conv_layer" not in {source.location for source in sources}
+    assert {"matmul", "harris", "bgu"} <= {source.location for source in sources}
+
+
+def test_sizes_are_those_of_applications(file: Path) -> None:
+    with pytest.raises(MetolError, match="leave `--size small` out"):
+        parse_sources((f"{file}:ramp",), "core", "small")
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+def test_bench_tells_schedulers_of_the_device_and_names_columns_as_asked(file: Path, tmp_path: Path) -> None:
+    source = PipelineSource.parse(f"{file}:ramp")
+    device = find_bench_device("opencl", threads=1)
+    schedulers = [Scheduler.parse(text) for text in ("metol-analytical", "li2018", "adams2019")]
+    report = run_bench([source], schedulers, options=replace(OPTIONS, threads=1), command="x", device=device)
+    assert [row.scheduler for row in report.rows] == ["metol-analytical", "li2018", "adams2019"]
+    assert [row.status for row in report.rows] == [Status.OK, Status.OK, Status.SCHEDULE_FAILED]
+    assert report.rows[0].verified
+    assert report.rows[0].run_ms is not None
+    assert (report.target, report.device) == ("host-opencl", "OpenCL on a CPU")
+    report.save(tmp_path / "rows.json")
+    assert BenchReport.load(tmp_path / "rows.json") == report
+
+
+def test_result_file_from_before_gpus_is_read(tmp_path: Path) -> None:
+    report = run_bench([], [], options=OPTIONS, command="metol bench")
+    report.save(tmp_path / "rows.json")
+    content = json.loads((tmp_path / "rows.json").read_text())
+    del content["target"], content["device"]
+    (tmp_path / "rows.json").write_text(json.dumps(content))
+    assert BenchReport.load(tmp_path / "rows.json") == report

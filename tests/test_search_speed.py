@@ -1,12 +1,21 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from metol.bench_device import find_bench_device
 from metol.errors import MetolError
 from metol.measure import PipelineSource, Scheduler, SearchMeasurement, measure_search
 from metol.provenance import Provenance
-from metol.report import SPEED_BEGIN_MARK, SPEED_END_MARK, search_speed_table, update_search_speed_markdown
+from metol.report import (
+    GPU_SPEED_MARKS,
+    SPEED_BEGIN_MARK,
+    SPEED_END_MARK,
+    search_speed_table,
+    search_time_table,
+    update_search_speed_markdown,
+)
 from metol.search_speed import SearchSpeedReport, run_search_speed
 
 PIPELINES = """
@@ -106,3 +115,52 @@ def test_a_page_without_the_marks_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(MetolError, match="no place for the table"):
         update_search_speed_markdown(page, report_of(ROWS))
     assert page.read_text() == "nothing"
+
+
+GPU_ROWS = (
+    SearchMeasurement("a", "metol-analytical", 0.5, 1000, 100.0),
+    SearchMeasurement("a", "anderson2021", 8.0, 400, 200.0),
+    SearchMeasurement("a", "li2018", 0.005, 0, 90.0),
+    SearchMeasurement("b", "metol-analytical", 2.0, 1000, 110.0),
+    SearchMeasurement("b", "anderson2021", detail="timeout: over 60 s"),
+    SearchMeasurement("b", "li2018", detail="crash: killed by SIGABRT"),
+)
+
+
+def test_table_of_searches_for_a_gpu_compares_times() -> None:
+    table = search_time_table(GPU_ROWS)
+    assert table.rows == (
+        ("a", "0.500", "100", "8.00", "200", "0.0050", "90", "16.0×", "0.01×"),
+        ("b", "2.00", "110", "timeout", "–", "crash", "–", "–", "–"),
+    )
+    means, faster = table.summary
+    assert means[1:] == ("1.00 (2)", "", "8.00 (1)", "", "0.0050 (1)", "", "16.0× (1)", "0.01× (1)")
+    assert faster[-2:] == ("2 of 2", "0 of 1")  # Anderson2021 was given up on b, and Li2018 crashed
+    assert {len(line) for line in (table.headers, *table.rows, *table.summary)} == {9}
+
+
+def test_table_of_searches_for_a_gpu_has_a_scheduler_alone() -> None:
+    (means,) = search_time_table(GPU_ROWS[:1]).summary
+    assert means == ("geometric mean (apps)", "0.500 (1)", "")
+
+
+def test_report_about_a_gpu_goes_between_marks_of_its_own(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(("before", *GPU_SPEED_MARKS, "after")))
+    update_search_speed_markdown(page, replace(report_of(GPU_ROWS), device="NVIDIA A100"))
+    text = page.read_text()
+    assert "`metol bench --search-speed`, for NVIDIA A100 with 2 threads" in text
+    assert "| a | 0.500 |" in text
+    assert "b, anderson2021: timeout: over 60 s" in text
+
+
+@pytest.mark.parametrize("scheduler", ["metol-analytical", "anderson2021", "li2018", "mullapudi2016"])
+def test_searches_for_a_gpu_need_none(source: PipelineSource, scheduler: str) -> None:
+    device = find_bench_device("a100", threads=1)
+    report = run_search_speed(
+        [source], [Scheduler.parse(scheduler)], threads=1, timeout_seconds=60, command="x", device=device
+    )
+    (row,) = report.rows
+    assert (row.scheduler, row.detail) == (scheduler, "")
+    assert row.seconds is not None
+    assert report.device == "NVIDIA A100 40 GB"

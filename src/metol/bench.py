@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import metol_apps
-from metol.errors import MetolError
+from metol.bench_device import BenchDevice
+from metol.errors import MetolError, UnknownAppError
 from metol.measure import LocalRunner, Measurement, PipelineSource, Progress, RunOptions, Scheduler, SourceKind, Status
 from metol.provenance import Provenance
 
@@ -34,6 +35,10 @@ class BenchReport:
     """The machine, the versions and the commit."""
     rows: tuple[Measurement, ...] = ()
     """Application by application, schedulers in the order asked for."""
+    target: str = "host"
+    """The Halide target that was scheduled for and run on."""
+    device: str = ""
+    """The GPU that was run on; empty for the CPU alone."""
 
     def save(self, path: Path) -> None:
         """Write the report as JSON, at once: a reader never sees half of it."""
@@ -42,6 +47,8 @@ class BenchReport:
             "command": self.command,
             "threads": self.threads,
             "timeout_seconds": self.timeout_seconds,
+            "target": self.target,
+            "device": self.device,
             "machine": self.provenance.to_dict(),
             "rows": [row.to_row() for row in self.rows],
         }
@@ -69,21 +76,50 @@ class BenchReport:
             content["timeout_seconds"],
             Provenance(**{**machine, "cache_bytes": tuple(machine["cache_bytes"])}),
             tuple(map(Measurement.from_row, content["rows"])),
+            # Files of this version from before GPUs were measured lack these.
+            content.get("target", "host"),
+            content.get("device", ""),
         )
 
 
-def parse_sources(texts: Sequence[str], suite: str = "core") -> tuple[PipelineSource, ...]:
+def parse_sources(texts: Sequence[str], suite: str = "core", size: str | None = None) -> tuple[PipelineSource, ...]:
     """Read what to measure; without any, a whole suite.
 
+    Args:
+        texts: what the user names.
+        suite: the suite, where nothing is named.
+        size: another size than the usual one; of a suite, those applications remain that have it.
+
     Raises:
-        UnknownAppError: no application or suite of that name, found before hours are spent on the others.
-        MetolError: a text that names no pipeline.
+        UnknownAppError: no application, suite or size of that name, found before hours are spent on the others.
+        MetolError: a text that names no pipeline, or one that has no such size.
     """
     sources = tuple(map(PipelineSource.parse, texts or metol_apps.names(suite)))
+    if size is not None:
+        if size not in metol_apps.SIZES:
+            raise UnknownAppError(f"There is no size `{size}`; there are {', '.join(metol_apps.SIZES)}.")
+        sources = tuple(_at_size(source, size) for source in sources)
+        if not texts:
+            sources = tuple(filter(_is_known, sources))
     for source in sources:
         if source.kind is SourceKind.APP:
-            metol_apps.get(source.location)
+            source.app()
     return sources
+
+
+def _at_size(source: PipelineSource, size: str) -> PipelineSource:
+    if source.kind is not SourceKind.APP:
+        raise MetolError(f"Sizes are those of applications, and `{source}` is none; leave `--size {size}` out.")
+    return source.with_parameters([f"size={size}"])
+
+
+def _is_known(source: PipelineSource) -> bool:
+    """Whether there is such an application at such a size."""
+    try:
+        source.app()
+    except UnknownAppError:
+        return False
+    return True
 
 
 def run_bench(
@@ -94,6 +130,7 @@ def run_bench(
     command: str,
     progress: Progress | None = None,
     save: Callable[[BenchReport], None] = lambda _: None,
+    device: BenchDevice | None = None,
 ) -> BenchReport:
     """Measure every scheduler on every source.
 
@@ -104,22 +141,34 @@ def run_bench(
         command: the command line, for the report.
         progress: told about each step.
         save: called with the report so far after each application.
+        device: the GPU to schedule for and to run on; None for the CPU alone.
     """
+    if device is not None:
+        options = replace(options, target=device.target)
     runner = LocalRunner(options, progress)
-    report = BenchReport(command, options.threads, options.timeout_seconds, Provenance.collect())
+    report = BenchReport(
+        command,
+        options.threads,
+        options.timeout_seconds,
+        Provenance.collect(),
+        target=options.target,
+        device="" if device is None else device.machine.name,
+    )
     for source in sources:
-        report = replace(report, rows=(*report.rows, *_measure(runner, source, schedulers)))
+        report = replace(report, rows=(*report.rows, *_measure(runner, source, schedulers, device)))
         save(report)
     return report
 
 
-def _measure(runner: LocalRunner, source: PipelineSource, schedulers: Sequence[Scheduler]) -> Iterator[Measurement]:
+def _measure(
+    runner: LocalRunner, source: PipelineSource, schedulers: Sequence[Scheduler], device: BenchDevice | None
+) -> Iterator[Measurement]:
     """Measure one source; a scheduler that has nothing for it is a row, too."""
     own: dict[int, Scheduler] = {}
     failures: dict[int, str] = {}
     for i, scheduler in enumerate(schedulers):
         try:
-            own[i] = scheduler.of_pipeline(source.label)
+            own[i] = (scheduler if device is None else device.tell(scheduler)).of_pipeline(source.label)
         except MetolError as error:
             failures[i] = str(error)
     try:

@@ -1,7 +1,7 @@
 """The command `metol bench`: which measurement is wanted, where it goes, and what is printed of it.
 
-In: words from a shell. Out: tables on stdout, files, and exit code 1 where a schedule of Metol's is wrong or fails.
-What has been measured is printed when the command is interrupted, too.
+In: words from a shell. Out: tables on stdout, files, and exit code 1 where a schedule of Metol's is wrong or fails, 3
+where a GPU was asked for and there is none. What has been measured is printed when the command is interrupted, too.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from metol.console import wide_console
+from metol.console import say, wide_console
 from metol.destinations import require_writable
 from metol.errors import MetolError
 from metol.experiments import EXPERIMENTS
@@ -27,6 +27,14 @@ SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION or FILE.py:GENERATOR, pac
 Threads = Annotated[int, typer.Option(min=1, help="Threads that the schedule is made for and run with.")]
 Seed = Annotated[int, typer.Option(help="Seed of whatever is random.")]
 
+_CPU_COLUMNS = "metol,adams2019,mullapudi2016"
+_GPU_PEER_COLUMNS = "anderson2021,li2018,mullapudi2016"
+_GPU_SEARCH_COLUMNS = f"metol-analytical,{_GPU_PEER_COLUMNS}"
+# The bars of figure 6 of Sioutas et al. 2020, the most fusion first.
+_GPU_COLUMNS = f"metol-analytical,metol-analytical-overlap,metol-analytical-no-fusion,{_GPU_PEER_COLUMNS}"
+# For scripts: there is nothing to measure on.
+_NO_GPU_EXIT = 3
+
 
 def bench(
     apps: Annotated[list[str] | None, typer.Argument(help=f"Names of apps, {SOURCE_HELP}; by default a suite.")] = None,
@@ -34,12 +42,33 @@ def bench(
         str, typer.Option(help="Without names: core, thirteen applications, or full, all of them.")
     ] = "core",
     schedulers: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json or schedule:FOLDER, "
-            "which has a file APP.json of each, and hand, what a person wrote for an application of the suites"
+            "which has a file APP.json of each, and hand, what a person wrote for an application of the suites; by "
+            f"default {_CPU_COLUMNS}. With --gpu: metol-analytical (nested fusion), metol-analytical-overlap, "
+            "metol-analytical-no-fusion, metol, anderson2021, li2018, mullapudi2016; by default all but metol."
         ),
-    ] = "metol,adams2019,mullapudi2016",
+    ] = None,
+    gpu: Annotated[
+        bool,
+        typer.Option(
+            "--gpu",
+            help="Measure on this machine's NVIDIA GPU, with inputs and outputs on the device; exit code 3 where there "
+            "is none. With --search-speed nothing runs on it.",
+        ),
+    ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of --gpu, in place of this machine's: opencl, or with --search-speed any GPU, such as a100.",
+        ),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="small|large", help="Other images: 192x320 or 3840x2160; matmul has 512 or 4096."),
+    ] = None,
     search_speed: Annotated[
         bool, typer.Option("--search-speed", help="Measure the searches alone: candidates a second, time, memory.")
     ] = False,
@@ -64,9 +93,9 @@ def bench(
         int, typer.Option(min=1, help="Random programs of --experiment, from seed 100000 plus --seed on.")
     ] = 100,
     budget: Annotated[str, typer.Option(help="What --experiment may spend on tuning one pipeline.")] = "60s",
-    plots: Annotated[Path, typer.Option(help="Where --experiment writes NAME.png and NAME.csv.")] = Path(
-        "out/experiments"
-    ),
+    plots: Annotated[
+        Path, typer.Option(help="Where --experiment writes NAME.png and NAME.csv, and --gpu the roofline.")
+    ] = Path("out/experiments"),
     tuned: Annotated[
         Path | None,
         typer.Option(
@@ -101,10 +130,15 @@ def bench(
     wanted = [kind for kind, is_wanted in kinds.items() if is_wanted]
     if len(wanted) > 1:
         raise MetolError(f"`--{'` and `--'.join(wanted)}` are measurements of their own; ask for one at a time.")
+    if gpu and wanted not in ([], ["search-speed"]):
+        raise MetolError(f"`--{wanted[0]}` measures on the CPU; leave `--gpu` out.")
     require_writable(json)
     require_writable(markdown)
-    sources = parse_sources(apps or (), suite)
+    sources = parse_sources(apps or (), suite, size)
+    if schedulers is None:
+        schedulers = (_GPU_SEARCH_COLUMNS if search_speed else _GPU_COLUMNS) if gpu else _CPU_COLUMNS
     columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
+    bench_device = _device(device, is_wanted=gpu, is_run=not search_speed, threads=threads)
     timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
     run_options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
     measurements: dict[str, Callable[..., bool]] = {
@@ -121,11 +155,37 @@ def bench(
         measurements["experiment"] = partial(_bench_experiment, experiment, plots, how)
     if wanted and wanted[0] in measurements:
         is_right = measurements[wanted[0]](sources, run_options, json, markdown)
+    elif search_speed:
+        is_right = _bench_searches(sources, columns, run_options, json, markdown, device=bench_device)
     else:
-        measure = _bench_searches if wanted else _bench_schedulers
-        is_right = measure(sources, columns, run_options, json, markdown)
+        is_right = _bench_schedulers(sources, columns, run_options, json, markdown, device=bench_device, plots=plots)
     if not is_right:
         raise typer.Exit(1)
+
+
+def _device(name: str | None, *, is_wanted: bool, is_run: bool, threads: int) -> Any:
+    """Return the `BenchDevice` that is asked for; None where none is.
+
+    Raises:
+        MetolError: one that is merely named cannot be run on, or there is none of that name.
+        typer.Exit: this machine has none.
+    """
+    if not is_wanted:
+        if name is not None:
+            raise MetolError(f"`--device {name}` says which GPU `--gpu` is about; add `--gpu`.")
+        return None
+    from metol.bench_device import NO_GPU, find_bench_device
+
+    device = find_bench_device(name, threads=threads)
+    if device is None:
+        say(f"[red]{escape(NO_GPU)}[/red]")
+        raise typer.Exit(_NO_GPU_EXIT)
+    if is_run and not device.is_here:
+        raise MetolError(
+            f"Schedules run on the GPU of this machine, and `--device {name}` merely names one; leave it out, or add "
+            "`--search-speed` to compare searches for it."
+        )
+    return device
 
 
 def _command() -> str:
@@ -139,14 +199,24 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(escape(text))
 
 
-def _bench_schedulers(sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
+def _bench_schedulers(
+    sources: Any,
+    columns: Any,
+    options: Any,
+    json: Path | None,
+    markdown: Path | None,
+    *,
+    device: Any,
+    plots: Path,
+) -> bool:
     """Measure schedulers, print their tables, and tell whether Metol's schedules are right."""
     from metol.bench import BenchReport, run_bench
-    from metol.report import MARKS, update_markdown
+    from metol.measure import is_own
+    from metol.report import GPU_MARKS, MARKS, update_markdown
     from metol.text_table import require_marks
 
     if markdown is not None:
-        require_marks(markdown, MARKS)
+        require_marks(markdown, GPU_MARKS if device else MARKS)
     saved: list[BenchReport] = []
 
     def save(report: BenchReport) -> None:
@@ -156,22 +226,51 @@ def _bench_schedulers(sources: Any, columns: Any, options: Any, json: Path | Non
 
     try:
         with _progress() as progress:
-            report = run_bench(sources, columns, options=options, command=_command(), progress=progress, save=save)
+            report = run_bench(
+                sources, columns, options=options, command=_command(), progress=progress, save=save, device=device
+            )
     finally:
         print_report(saved[-1].rows if saved else ())
+        if device is not None and saved:
+            _draw_roofline(plots, device, sources, saved[-1].rows)
     if markdown is not None:
         update_markdown(markdown, report)
-    return all(row.verified for row in report.rows if row.scheduler.partition(":")[0] == "metol")
+    return all(row.verified for row in report.rows if is_own(row.scheduler))
 
 
-def _bench_searches(sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
+def _draw_roofline(folder: Path, device: Any, sources: Any, rows: Any) -> None:
+    """Draw what ran below what the device can do."""
+    from metol.experiments import require_matplotlib, roofline_points, save_roofline
+
+    try:
+        require_matplotlib()
+    except MetolError as missing:
+        say(f"no roofline: {escape(str(missing))}")
+        return
+    measured = {row.app for row in rows}
+    points = roofline_points([source for source in sources if source.label in measured], rows)
+    if points:
+        say(f"wrote {' and '.join(escape(str(file)) for file in save_roofline(folder, device, points))}")
+
+
+def _bench_searches(
+    sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None, *, device: Any
+) -> bool:
     """Measure searches, print their table, and tell whether Metol's own have ended well."""
-    from metol.report import SPEED_MARKS, search_speed_table, update_search_speed_markdown
+    from metol.measure import is_own
+    from metol.report import (
+        GPU_SPEED_MARKS,
+        SPEED_MARKS,
+        search_speed_table,
+        search_time_table,
+        update_search_speed_markdown,
+    )
     from metol.search_speed import SearchSpeedReport, run_search_speed
     from metol.text_table import require_marks
 
     if markdown is not None:
-        require_marks(markdown, SPEED_MARKS)
+        require_marks(markdown, GPU_SPEED_MARKS if device else SPEED_MARKS)
+    table = search_time_table if device else search_speed_table
     saved: list[SearchSpeedReport] = []
 
     def save(report: SearchSpeedReport) -> None:
@@ -189,13 +288,14 @@ def _bench_searches(sources: Any, columns: Any, options: Any, json: Path | None,
                 command=_command(),
                 progress=progress,
                 save=save,
+                device=device,
             )
     finally:
         rows = saved[-1].rows if saved else ()
-        _print([search_speed_table(rows)] if rows else [], [_failure(row) for row in rows if row.detail])
+        _print([table(rows)] if rows else [], [_failure(row) for row in rows if row.detail])
     if markdown is not None:
         update_search_speed_markdown(markdown, report)
-    return not any(row.detail and row.scheduler.partition(":")[0] == "metol" for row in report.rows)
+    return not any(row.detail and is_own(row.scheduler) for row in report.rows)
 
 
 def _failure(row: Any) -> str:

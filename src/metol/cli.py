@@ -1,7 +1,8 @@
 """The command line: `metol schedule`, `tune`, `check`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
 
 In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
-2 for a mistake of the user's, which is told in one line, 130 for Ctrl-C. Heavy imports wait until a command needs them.
+2 for a mistake of the user's, which is told in one line, 3 where `bench --gpu` finds no GPU, 130 for Ctrl-C. Heavy
+imports wait until a command needs them.
 """
 
 import contextlib

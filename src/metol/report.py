@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metol.bench import BenchReport
-from metol.measure import Measurement, SearchMeasurement, Status
+from metol.measure import Measurement, SearchMeasurement, Status, is_own
 from metol.search_speed import SearchSpeedReport
 from metol.text_table import (
     NOTHING,
@@ -24,6 +24,8 @@ from metol.text_table import (
 __all__ = [
     "BEGIN_MARK",
     "END_MARK",
+    "GPU_MARKS",
+    "GPU_SPEED_MARKS",
     "MARKS",
     "SPEED_BEGIN_MARK",
     "SPEED_END_MARK",
@@ -31,12 +33,15 @@ __all__ = [
     "bench_tables",
     "notes",
     "search_speed_table",
+    "search_time_table",
     "update_markdown",
     "update_search_speed_markdown",
 ]
 
 MARKS = BEGIN_MARK, END_MARK = marks_of("metol bench")
 SPEED_MARKS = SPEED_BEGIN_MARK, SPEED_END_MARK = marks_of("metol bench --search-speed")
+GPU_MARKS = marks_of("metol bench --gpu")
+GPU_SPEED_MARKS = marks_of("metol bench --gpu --search-speed")
 
 
 def bench_tables(rows: Sequence[Measurement]) -> tuple[TextTable, TextTable]:
@@ -48,7 +53,7 @@ def bench_tables(rows: Sequence[Measurement]) -> tuple[TextTable, TextTable]:
     by_app: dict[str, dict[str, Measurement]] = {}
     for row in rows:
         by_app.setdefault(row.app, {})[row.scheduler] = row
-    subject = next((s for s in schedulers if s.partition(":")[0] == "metol"), schedulers[0] if schedulers else "")
+    subject = next((s for s in schedulers if is_own(s)), schedulers[0] if schedulers else "")
     others = tuple(s for s in schedulers if s != subject)
     lines = []
     speedups: dict[str, list[float]] = {other: [] for other in others}
@@ -87,7 +92,9 @@ def update_markdown(path: Path, report: BenchReport) -> None:
     Raises:
         MetolError: the file exists and lacks the marks.
     """
-    put_tables(path, MARKS, origin(report), bench_tables(report.rows), notes(report.rows))
+    put_tables(
+        path, GPU_MARKS if report.device else MARKS, origin(report), bench_tables(report.rows), notes(report.rows)
+    )
 
 
 def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
@@ -126,6 +133,79 @@ def search_speed_table(rows: Sequence[SearchMeasurement]) -> TextTable:
     return TextTable("Searches: schedules costed a second, time and memory", headers, tuple(lines), summary)
 
 
+def search_time_table(rows: Sequence[SearchMeasurement]) -> TextTable:
+    """Return seconds and peak memory of each search, and how many times longer each other than the first takes.
+
+    A search that was given up has no part in means; where the first ended in that time, it was faster.
+    """
+    schedulers = tuple(dict.fromkeys(row.scheduler for row in rows))
+    by_app: dict[str, dict[str, SearchMeasurement]] = {}
+    for row in rows:
+        by_app.setdefault(row.app, {})[row.scheduler] = row
+    first, others = schedulers[0], schedulers[1:]
+    times: dict[str, list[float]] = {other: [] for other in others}
+    given_up = dict.fromkeys(others, 0)
+    lines = []
+    for app, cells in by_app.items():
+        line = [app]
+        for scheduler in schedulers:
+            row = cells[scheduler]
+            line += [_time_cell(row), f"{row.peak_mib:.0f}" if row.peak_mib else NOTHING]
+        line += [_times(times[other], cells[other].seconds, cells[first].seconds) for other in others]
+        for other in others:
+            given_up[other] += bool(cells[first].seconds) and _failure_kind(cells[other]) == "timeout"
+        lines.append(tuple(line))
+    means: list[str] = []
+    for scheduler in schedulers:
+        known = [row.seconds for row in rows if row.scheduler == scheduler and row.seconds]
+        means += [f"{_seconds(geometric_mean(known))} ({len(known)})" if known else NOTHING, ""]
+    faster = (
+        f"{sum(ratio > 1 for ratio in ratios) + given_up[other]} of {len(ratios) + given_up[other]}"
+        for other, ratios in times.items()
+    )
+    summary = (
+        ("geometric mean (apps)", *means, *map(_mean_times, times.values())),
+        (f"{first} is faster on", *[""] * (2 * len(schedulers)), *faster),
+    )
+    headers = ("app", *(header for s in schedulers for header in (f"{s} (s)", "peak MiB")))
+    return TextTable(
+        "Searches for a GPU: time and memory, and how many times longer others take",
+        (*headers, *(f"{other} / {first}" for other in others)),
+        tuple(lines),
+        summary if others else summary[:1],
+    )
+
+
+def _time_cell(row: SearchMeasurement) -> str:
+    """Return the seconds of a search; of a failure, its kind."""
+    return _failure_kind(row) if row.seconds is None else _seconds(row.seconds)
+
+
+def _failure_kind(row: SearchMeasurement) -> str:
+    return row.detail.partition(":")[0]
+
+
+def _seconds(seconds: float) -> str:
+    """Return seconds with three digits, however few they are: some searches take milliseconds."""
+    return three_digits(seconds) if seconds >= 1 else f"{seconds:.3f}" if seconds >= 0.1 else f"{seconds:.4f}"
+
+
+def _times(seen: list[float], longer: float | None, shorter: float | None) -> str:
+    """Return how many times longer the one is, and add it to `seen`; nothing where either is not known."""
+    if not longer or not shorter:
+        return NOTHING
+    seen.append(longer / shorter)
+    return _factor(seen[-1])
+
+
+def _mean_times(ratios: list[float]) -> str:
+    return f"{_factor(geometric_mean(ratios))} ({len(ratios)})" if ratios else NOTHING
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:.1f}×" if ratio >= 1 else f"{ratio:.2g}×"
+
+
 def update_search_speed_markdown(path: Path, report: SearchSpeedReport) -> None:
     """Put the table of searches between its marks in a Markdown file.
 
@@ -133,12 +213,14 @@ def update_search_speed_markdown(path: Path, report: SearchSpeedReport) -> None:
         MetolError: the file exists and lacks the marks.
     """
     failures = [f"{row.app}, {row.scheduler}: {row.detail}" for row in report.rows if row.detail]
-    put_tables(path, SPEED_MARKS, origin(report), (search_speed_table(report.rows),), failures)
+    marks, table = (GPU_SPEED_MARKS, search_time_table) if report.device else (SPEED_MARKS, search_speed_table)
+    put_tables(path, marks, origin(report), (table(report.rows),), failures)
 
 
 def origin(report: BenchReport | SearchSpeedReport) -> str:
     """Say how a report was made."""
-    return f"Made by `{report.command}` with {report.threads} threads on {report.provenance.text}."
+    device = f", for {report.device}" if report.device else ""
+    return f"Made by `{report.command}`{device} with {report.threads} threads on {report.provenance.text}."
 
 
 def _costing_cell(row: SearchMeasurement) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from metol.bench_device import BenchDevice
 from metol.measure import PipelineSource, Progress, Scheduler, SearchMeasurement, measure_search
 from metol.provenance import Provenance
 
@@ -28,6 +29,10 @@ class SearchSpeedReport:
     """The machine, the versions and the commit."""
     rows: tuple[SearchMeasurement, ...] = ()
     """Application by application, schedulers in the order asked for."""
+    target: str = "host"
+    """The Halide target that was scheduled for."""
+    device: str = ""
+    """The GPU that was scheduled for; empty for the CPU alone."""
 
     def save(self, path: Path) -> None:
         """Write the report as JSON."""
@@ -35,6 +40,8 @@ class SearchSpeedReport:
             "version": REPORT_VERSION,
             "command": self.command,
             "threads": self.threads,
+            "target": self.target,
+            "device": self.device,
             "machine": self.provenance.to_dict(),
             "rows": [row.to_row() for row in self.rows],
         }
@@ -53,6 +60,7 @@ def run_search_speed(
     command: str,
     progress: Progress | None = None,
     save: Callable[[SearchSpeedReport], None] = lambda _: None,
+    device: BenchDevice | None = None,
 ) -> SearchSpeedReport:
     """Let every scheduler search on every source, one after the other, each in a process of its own.
 
@@ -64,13 +72,17 @@ def run_search_speed(
         command: the command line, for the report.
         progress: told about each step.
         save: called with the report so far after each application.
+        device: the GPU to schedule for, which need not be here; None for the CPU of this machine.
     """
-    report = SearchSpeedReport(command, threads, Provenance.collect())
+    target = "host" if device is None else device.target
+    name = "" if device is None else device.machine.name
+    report = SearchSpeedReport(command, threads, Provenance.collect(), target=target, device=name)
     for source in sources:
         for scheduler in schedulers:
             if progress is not None:
                 progress(f"{source.label}: searching with {scheduler}")
-            row = measure_search(source, scheduler, threads=threads, timeout_seconds=timeout_seconds)
-            report = replace(report, rows=(*report.rows, row))
+            told = scheduler if device is None else device.tell(scheduler)
+            row = measure_search(source, told, threads=threads, timeout_seconds=timeout_seconds, target=target)
+            report = replace(report, rows=(*report.rows, replace(row, scheduler=str(scheduler))))
         save(report)
     return report

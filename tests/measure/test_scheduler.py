@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from metol.errors import MetolError
-from metol.measure import PEERS, Scheduler
+from metol.measure import GPU_PEERS, OWN, PEERS, Scheduler, is_own
 from metol.measure.scheduler import schedule_at_root
 
 
 @pytest.mark.parametrize(
-    "text", ["metol", "reference", *PEERS, "metol:beam_width=8/strategy=greedy", "adams2019:x=0.5"]
+    "text", [*OWN, "reference", *PEERS, *GPU_PEERS, "metol:beam_width=8/strategy=greedy", "adams2019:x=0.5"]
 )
 def test_str_is_the_inverse_of_parse(text: str) -> None:
     assert str(Scheduler.parse(text)) == text
@@ -28,8 +28,10 @@ def test_parse_makes_the_path_of_a_schedule_absolute(tmp_path: Path, monkeypatch
 
 
 def test_parse_lists_schedulers_where_there_is_no_such_one() -> None:
-    with pytest.raises(MetolError, match="no scheduler `li2018`; there are metol, reference, hand, adams2019"):
-        Scheduler.parse("li2018")
+    with pytest.raises(
+        MetolError, match=r"no scheduler `li2017`; there are metol, .*reference, hand, adams2019.*li2018"
+    ):
+        Scheduler.parse("li2017")
 
 
 @pytest.mark.parametrize("text", ["metol:beam_width", "metol:beam_width=", "metol:=8"])
@@ -60,3 +62,38 @@ def test_apply_lets_a_peer_schedule_in_place(name: str, planted, tmp_path: Path)
     statement = tmp_path / "blur.stmt"
     pipeline.compile_to_lowered_stmt(str(statement), pipeline.infer_arguments(), hl.StmtOutputFormat.Text)
     assert "parallel" in statement.read_text()
+
+
+def lowered(pipeline: hl.Pipeline, target: hl.Target, file: Path) -> str:
+    pipeline.compile_to_lowered_stmt(str(file), pipeline.infer_arguments(), hl.StmtOutputFormat.Text, target)
+    return file.read_text()
+
+
+@pytest.mark.parametrize("text", [*GPU_PEERS, "metol-analytical:gpu=a100", "metol-analytical-no-fusion"])
+def test_apply_makes_kernels_for_a_gpu(text: str, planted, tmp_path: Path) -> None:
+    pipeline, target = planted("blur").build(), hl.Target("host-cuda-cuda_capability_80")
+    Scheduler.parse(text).apply(pipeline, target, 2)
+    assert "halide_cuda_run" in lowered(pipeline, target, tmp_path / "blur.stmt")
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "message"),
+    [
+        ("anderson2021", "host", "`anderson2021` schedules for GPUs alone, .*; for CPUs there are adams2019,"),
+        ("adams2019", "host-cuda", "`adams2019` schedules for CPUs alone, .*; for GPUs there are anderson2021,"),
+    ],
+)
+def test_apply_refuses_a_peer_for_the_other_kind_of_target(name: str, target: str, message: str, planted) -> None:
+    with pytest.raises(MetolError, match=message):
+        Scheduler(name).apply(planted("blur").build(), hl.Target(target), 2)
+
+
+def test_what_a_scheduler_is_told_gives_way_to_its_options() -> None:
+    told = Scheduler.parse("anderson2021:parallelism=8").told({"parallelism": 108, "active_warp_limit": 64})
+    assert dict(told.options) == {"parallelism": 8, "active_warp_limit": 64}
+    assert told.name == "anderson2021"
+
+
+def test_metol_is_told_from_others() -> None:
+    assert all(is_own(f"{name}:gpu=a100") for name in OWN)
+    assert not any(is_own(name) for name in (*PEERS, *GPU_PEERS, "reference", "schedule:metol.json"))

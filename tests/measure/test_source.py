@@ -107,3 +107,27 @@ def test_parameters_of_a_generator_survive_the_way_to_another_process(tmp_path: 
 def test_function_takes_no_parameters(planted) -> None:
     with pytest.raises(MetolError, match="is no Halide Generator"):
         planted("blur").with_parameters(["radius=3"]).build()
+
+
+@pytest.mark.parametrize(("text", "extents"), [("blur?size=small", [190, 318]), ("app:matmul?size=small", [512, 512])])
+def test_application_at_another_size_has_other_estimates(text: str, extents: list[int]) -> None:
+    source = PipelineSource.parse(text)
+    assert PipelineSource.parse(str(source)) == source
+    assert source.label == text.removeprefix("app:")
+    dag = extract(source.build())
+    (output,) = dag.outputs
+    assert [interval.extent for interval in dag.funcs[output].root_region] == extents
+    assert list(reversed(source.app().output_shape)) == extents
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("blur?size=tiny", "no size `tiny`; there are small, large"),
+        ("conv_layer?size=small", "`conv_layer` has no size `small`"),
+        ("blur?width=3", "a parameter `width`; applications have `size` alone"),
+    ],
+)
+def test_application_is_of_no_size_but_its_own(text: str, message: str) -> None:
+    with pytest.raises(MetolError, match=message):
+        PipelineSource.parse(text).build()

@@ -56,6 +56,15 @@ def test_take_samples_does_not_judge_a_short_run_by_its_warm_up(monkeypatch: pyt
     assert samples == [62.5] * 8
 
 
+def test_take_samples_waits_for_a_device_once_a_batch() -> None:
+    calls: list[str] = []
+    take_samples(lambda: calls.append("run"), 0.05, wait=lambda: calls.append("wait"))
+    first_wait, waits = calls.index("wait"), calls.count("wait")
+    assert first_wait == 1
+    assert calls[-1] == "wait"
+    assert calls.count("run") > 10 * waits
+
+
 def test_has_settled_wants_its_rounds() -> None:
     assert not has_settled([[1.0], [1.0]], PLAN)
     assert has_settled([[1.0], [1.0], [1.0]], PLAN)

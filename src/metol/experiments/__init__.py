@@ -13,6 +13,7 @@ from metol.lazy_names import lazy_names
 if TYPE_CHECKING:
     from metol.experiments.drawing import require_matplotlib, save_csv, save_plot
     from metol.experiments.experiment import Experiment, Outcome, OutcomeFile, Point, Setting, run_experiment
+    from metol.experiments.roofline import RooflinePoint, draw_roofline, roofline_points, save_roofline
 
 __all__ = [
     "EXPERIMENTS",
@@ -20,12 +21,16 @@ __all__ = [
     "Outcome",
     "OutcomeFile",
     "Point",
+    "RooflinePoint",
     "Setting",
+    "draw_roofline",
     "get_experiment",
     "require_matplotlib",
+    "roofline_points",
     "run_experiment",
     "save_csv",
     "save_plot",
+    "save_roofline",
 ]
 
 EXPERIMENTS = {
@@ -51,11 +56,15 @@ _HOMES = {
     "Outcome": "metol.experiments.experiment",
     "OutcomeFile": "metol.experiments.experiment",
     "Point": "metol.experiments.experiment",
+    "RooflinePoint": "metol.experiments.roofline",
     "Setting": "metol.experiments.experiment",
+    "draw_roofline": "metol.experiments.roofline",
     "require_matplotlib": "metol.experiments.drawing",
+    "roofline_points": "metol.experiments.roofline",
     "run_experiment": "metol.experiments.experiment",
     "save_csv": "metol.experiments.drawing",
     "save_plot": "metol.experiments.drawing",
+    "save_roofline": "metol.experiments.roofline",
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

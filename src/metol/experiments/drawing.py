@@ -4,7 +4,7 @@ In: an experiment and its outcomes. Out: files.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,18 @@ from metol.experiments.experiment import Experiment, Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "draw_bars", "draw_legend", "name_groups", "require_matplotlib", "save_csv", "save_plot"]
+__all__ = [
+    "COLOURS",
+    "draw_bars",
+    "draw_legend",
+    "name_groups",
+    "require_matplotlib",
+    "save_csv",
+    "save_figure",
+    "save_plot",
+]
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 """Colours that the colour-blind tell apart (M. Okabe and K. Ito, "Color Universal Design", 2008)."""
@@ -33,6 +43,11 @@ def require_matplotlib() -> None:
 
 def save_plot(file: Path, experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     """Draw an experiment into a PNG file."""
+    save_figure(file, lambda figure: experiment.draw(figure, outcomes))
+
+
+def save_figure(file: Path, draw: "Callable[[Figure], None]") -> None:
+    """Make a PNG file of what `draw` draws."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -41,7 +56,7 @@ def save_plot(file: Path, experiment: Experiment, outcomes: Sequence[Outcome]) -
     file.parent.mkdir(parents=True, exist_ok=True)
     figure = plt.figure(figsize=(8, 4.5), layout="constrained")
     try:
-        experiment.draw(figure, outcomes)
+        draw(figure)
         figure.savefig(file, dpi=_DOTS_PER_INCH)
     finally:
         plt.close(figure)

@@ -5,7 +5,6 @@ outputs move once, and the time of the arithmetic if each point of each Stage is
 threads. Rates are those of the description of the machine, which `metol calibrate` measures.
 """
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,22 +14,18 @@ from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.schedulers import RUN, AppExperiment, race, source_of
 from metol.measure import PipelineSource
 from metol.options import SearchOptions
-from metol.pipeline import op_classes
 from metol.planner import Planner
 from metol.targets import machine_parameters
 from metol.targets.cpu import CpuMachine
 from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell, three_digits
+from metol.work import least_points, least_work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from metol.pipeline import PipelineDag
-
 __all__ = ["Limit"]
 
 _LIMIT = "limit"
-# Classes that are no operations on values: they are loads and stores, or what registers hold anyway.
-_NO_OPERATIONS = ("Constant", "LoopVariable", "Parameter", "Address", "Store", "Scatter")
 # Where inputs and outputs come from, and go to.
 _CACHES = ("L2", "L3", "memory")
 
@@ -78,43 +73,25 @@ def _limit(source: PipelineSource, threads: int) -> dict[str, float]:
     planner = Planner(source.build(), SearchOptions(weights="analytical"), threads=threads)
     machine, dag = planner.machine, planner.form().dag
     assert isinstance(machine, CpuMachine)
-    space = planner.form().space
-    state = space.rollout(space.root(), [0])
-    (rows,) = space.featurize(state)
-    points = rows[:, tuple(space.feature_table()).index("points_computed_minimum")]
+    points = least_points(planner.form())
     parameters = machine_parameters(machine, dag)
     assert isinstance(parameters, _core.CpuParameters)
     computing = sum(
         float(points[number]) * seconds * dag.stages[number].widest_bytes / machine.vector_bytes
         for number, seconds in enumerate(parameters.register_seconds)
     )
-    operations = sum(
-        float(points[number]) * count
-        for number, stage in enumerate(dag.stages)
-        for op, count in zip(op_classes(), stage.op_histogram, strict=True)
-        if not (op.name.startswith("Load") or op.name in _NO_OPERATIONS)
-    )
-    read, written = _bytes(dag)
+    work = least_work(planner.form())
+    read, written = work.read_bytes, work.written_bytes
     level = _level(read + written, machine, threads)
     read_rate, write_rate = _rates(level, machine, threads)
     return {
         "read_mb": read / 1e6,
         "written_mb": written / 1e6,
         "level": float(level),
-        "operations_m": operations / 1e6,
+        "operations_m": work.operations / 1e6,
         "moving_ms": 1e3 * (read / read_rate + written / write_rate),
         "computing_ms": 1e3 * computing / threads,
     }
-
-
-def _bytes(dag: "PipelineDag") -> tuple[int, int]:
-    """Bytes of all inputs, and of all outputs."""
-    sizes = [
-        func.bytes_per_point * math.prod(interval.max - interval.min + 1 for interval in func.root_region)
-        for func in dag.funcs
-    ]
-    read = sum(size for size, func in zip(sizes, dag.funcs, strict=True) if func.is_input)
-    return read, sum(sizes[output] for output in dag.outputs)
 
 
 def _level(size: int, machine: CpuMachine, threads: int) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metol.measure.ptxas import find_ptxas
     from metol.measure.race import RacePlan
     from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
-    from metol.measure.scheduler import PEERS, Scheduler, schedule_at_root
+    from metol.measure.scheduler import GPU_PEERS, OWN, PEERS, Scheduler, is_own, schedule_at_root
     from metol.measure.search_trial import SearchMeasurement, measure_search
     from metol.measure.serialized import save_pipeline
     from metol.measure.size_checks import CheckOutcome, OutputSizes, SizeCheck, SizeChecker, sizes_to_check
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from metol.measure.workbench import Fallen, LocalWorkbench, Outcome, Workbench, WorkbenchTimes
 
 __all__ = [
+    "GPU_PEERS",
+    "OWN",
     "PEERS",
     "Acceptance",
     "BufferSizes",
@@ -64,6 +66,7 @@ __all__ = [
     "ask_peer",
     "find_ptxas",
     "inspect_kernels",
+    "is_own",
     "measure_search",
     "measure_together",
     "save_pipeline",
@@ -88,6 +91,8 @@ _HOMES = {
     "LocalRunner": "metol.measure.runner",
     "Measurement": "metol.measure.measurement",
     "OutputSizes": "metol.measure.size_checks",
+    "GPU_PEERS": "metol.measure.scheduler",
+    "OWN": "metol.measure.scheduler",
     "PEERS": "metol.measure.scheduler",
     "PeerAnswer": "metol.measure.peer_trial",
     "PipelineSource": "metol.measure.source",
@@ -105,6 +110,7 @@ _HOMES = {
     "Trial": "metol.measure.trial",
     "ask_peer": "metol.measure.peer_trial",
     "find_ptxas": "metol.measure.ptxas",
+    "is_own": "metol.measure.scheduler",
     "inspect_kernels": "metol.measure.kernel_inspection",
     "measure_search": "metol.measure.search_trial",
     "measure_together": "metol.measure.together",

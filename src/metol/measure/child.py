@@ -31,7 +31,7 @@ from metol.measure.peer_trial import answer_of_peer
 from metol.measure.pinning import pin
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
-from metol.measure.source import PipelineSource, SourceKind, load_app
+from metol.measure.source import PipelineSource, SourceKind
 from metol.measure.timing import take_cold_samples, take_samples
 from metol.pipeline import strip_schedules
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     # What compiles and runs needs NumPy, whose import takes longer than most schedules take to judge.
     from metol.measure.case import Array, Case
     from metol.measure.compiled import CompiledPipeline
+    from metol.measure.device_run import DeviceRun
     from metol.measure.given_inputs import GivenInputs
 
 __all__ = ["main"]
@@ -61,6 +62,7 @@ class Session:
         self._target: Any = None
         self._compiled: CompiledPipeline | None = None
         self._timed: tuple[str, Callable[[], object]] | None = None
+        self._on_device: tuple[str, DeviceRun] | None = None
         self._gate: Gate | None = None
         self._holding: Holding | None = None
 
@@ -163,7 +165,7 @@ class Session:
         assert self._source is not None
         folder, given = Path(request.folder), self._load_given(request.given)
         if self._source.kind is SourceKind.APP:
-            app = load_app(self._source.location)
+            app = self._source.app()
             estimated, awkward = app_cases(app, self._code().arguments, request.seed)
             with _blaming(given):
                 cases = (
@@ -195,7 +197,7 @@ class Session:
         from metol.measure.cases import app_case, pipeline_case
 
         assert self._source is not None
-        app = load_app(self._source.location) if self._source.kind is SourceKind.APP else None
+        app = self._source.app() if self._source.kind is SourceKind.APP else None
         if app is not None:
             (extents,) = request.extents
             case = app_case(app, self._code().arguments, request.name, tuple(reversed(extents)), request.seed)
@@ -267,6 +269,8 @@ class Session:
         return min(verdicts, key=lambda verdict: verdict.is_equal)
 
     def _time(self, request: m.Time) -> m.Samples:
+        if self._target.has_gpu_feature():
+            return self._time_on_device(request)
         run = self._timed_run(request.case)
         if not request.is_cold:
             return m.Samples(take_samples(run, request.seconds, request.give_up_ms or math.inf))
@@ -275,6 +279,26 @@ class Session:
         # Made anew for each round, for the children that wait their turn are not to hold so much memory.
         walk = CacheWalk.of_machine(os.sched_getaffinity(0))
         return m.Samples(take_cold_samples(run, walk.walk, request.seconds))
+
+    def _time_on_device(self, request: m.Time) -> m.Samples:
+        """Time with inputs and outputs on the device, which has been compared with what is expected, too."""
+        from metol.measure.case import Case
+        from metol.measure.device_run import DeviceRun
+        from metol.measure.tolerance import compare
+
+        if request.is_cold:
+            raise MetolError("The caches of a GPU cannot be emptied; time with warm ones.")
+        pin(self._threads)
+        if self._on_device is None or self._on_device[0] != request.case:
+            case = Case.load(Path(request.case))
+            device = DeviceRun.bind(self._pipeline, self._target, case)
+            device.run()
+            results = zip(device.fetch(), case.expected, case.tolerances, strict=True)
+            if wrong := [found.text for triple in results if not (found := compare(*triple)).is_equal]:
+                raise MetolError(f"What is timed on the device is wrong: {'; '.join(wrong)}")
+            self._on_device = (request.case, device)
+        device = self._on_device[1]
+        return m.Samples(take_samples(device.run, request.seconds, request.give_up_ms or math.inf, wait=device.wait))
 
     def _holds(self) -> Holding:
         assert self._source is not None, "asked to hold a schedule before building"

@@ -13,7 +13,7 @@ import numpy as np
 from metol.measure.case import Array, BufferShape, Case, allocate_output, guards_are_intact
 from metol.measure.halide_values import halide_type
 
-__all__ = ["CompiledPipeline"]
+__all__ = ["CompiledPipeline", "buffer_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,15 @@ class CompiledPipeline:
         """Return a function that runs the code on a case, again and again into the same outputs, aligned by default."""
         assert len(case.inputs) == len(self.arguments), "a case of another pipeline"
         arrays = outputs or [allocate_output(shape, is_aligned=True)[0] for shape in case.outputs]
-        buffers = [item.number if item.array is None else _buffer(item.array, item.mins) for item in case.inputs]
-        buffers += [_buffer(array, shape.mins) for array, shape in zip(arrays, case.outputs, strict=True)]
+        buffers = [item.number if item.array is None else buffer_of(item.array, item.mins) for item in case.inputs]
+        buffers += [buffer_of(array, shape.mins) for array, shape in zip(arrays, case.outputs, strict=True)]
 
         # A buffer made from an array keeps it alive, and this function the buffers.
         return partial(self.code, *buffers)
 
 
-def _buffer(array: Array, mins: Sequence[int]) -> Any:
+def buffer_of(array: Array, mins: Sequence[int]) -> Any:
+    """Return an `hl.Buffer` over an array with axes [..., y, x], whose smallest coordinates are `mins`, x first."""
     import halide as hl
 
     # Of the two C types of 64 bits without a sign that NumPy tells apart, Halide's Python knows the longer alone.

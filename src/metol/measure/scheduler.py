@@ -1,20 +1,21 @@
 """Schedulers as values: Metol itself, Halide's own autoschedulers, a saved schedule, a person, or everything at root.
 
 In: text such as ``metol``, ``adams2019-greedy``, ``metol:beam_width=8/seed=1``, ``schedule:FILE.json``,
-``schedule:FOLDER`` or ``hand``, and an unscheduled pipeline. Out: the pipeline, scheduled in place. Runs in a child
-process: Halide's own autoschedulers abort the process on an error, and can take minutes.
+``schedule:FOLDER`` or ``hand``, or for a GPU ``metol-analytical`` or ``anderson2021``, and an unscheduled pipeline.
+Out: the pipeline, scheduled in place. Runs in a child process: Halide's own autoschedulers abort the process on an
+error, and can take minutes.
 """
 
 import importlib
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from metol.errors import MetolError
 from metol.pipeline import extract, func_names
 
-__all__ = ["PEERS", "Scheduler", "schedule_at_root"]
+__all__ = ["GPU_PEERS", "OWN", "PEERS", "Scheduler", "is_own", "schedule_at_root"]
 
 Option = int | float | bool | str
 
@@ -38,7 +39,32 @@ PEERS: dict[str, _Peer] = {
 }
 """Halide's own autoschedulers for CPUs, in the order of tables. Every one is told how many threads there are."""
 
-_NAMES = ("metol", "reference", "hand", *PEERS)
+GPU_PEERS: dict[str, _Peer] = {
+    "anderson2021": _Peer("anderson2021", "Anderson2021"),
+    "li2018": _Peer("li2018", "Li2018"),
+    # The numbers are those of Mullapudi et al. 2016 for GPUs; 48 KiB are the shared memory of a block.
+    "mullapudi2016": _Peer(
+        "mullapudi2016",
+        "Mullapudi2016",
+        (("experimental_gpu_schedule", 1), ("parallelism", 128), ("last_level_cache_size", 48 * 2**10)),
+    ),
+}
+"""Halide's own autoschedulers for targets with a GPU, in the order of tables. What the first two are to know of the GPU
+they are told by options; `parallelism` is that of its multiprocessors."""
+
+OWN: dict[str, tuple[tuple[str, Option], ...]] = {
+    "metol": (),
+    "metol-analytical": (("strategy", "grouping"),),
+    "metol-analytical-overlap": (("strategy", "grouping"), ("fusion", "overlap")),
+    "metol-analytical-no-fusion": (("strategy", "grouping"), ("fusion", "no-fusion")),
+}
+"""Metol itself, and for GPUs what Sioutas et al. 2020, figure 6, call AutoGPU in its three modes: fields of
+`metol.SearchOptions`."""
+
+_ALL_PEERS = tuple(dict.fromkeys((*PEERS, *GPU_PEERS)))
+_NAMES = (*OWN, "reference", "hand", *_ALL_PEERS)
+# What Metol is told beside its options: the name of the GPU to schedule for.
+_GPU = "gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +72,9 @@ class Scheduler:
     """Something that schedules a pipeline, small enough to send to another process."""
 
     name: str
-    """``metol``, ``reference``, ``schedule``, ``hand`` or a name in `PEERS`."""
+    """A name in `OWN`, `PEERS` or `GPU_PEERS`, ``reference``, ``schedule`` or ``hand``."""
     options: tuple[tuple[str, Option], ...] = ()
-    """For metol the fields of `metol.SearchOptions`; for a peer its own parameters."""
+    """For Metol the fields of `metol.SearchOptions`, and ``gpu``; for a peer its own parameters."""
     file: str = ""
     """The saved schedule, for ``schedule`` alone, or a folder that has one for each pipeline; for ``hand`` the name of
     the application that somebody has scheduled."""
@@ -86,7 +112,7 @@ class Scheduler:
             MetolError: the folder has none for it.
         """
         if self.name == "hand":
-            return Scheduler("hand", file=label)
+            return Scheduler("hand", file=label.partition("?")[0])
         folder = Path(self.file)
         if self.name != "schedule" or not folder.is_dir():
             return self
@@ -116,11 +142,20 @@ class Scheduler:
 
         return tuple(keep.func for keep in load(self.file).kept)
 
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is one of Halide's own autoschedulers."""
+        return self.name in _ALL_PEERS
+
+    def told(self, facts: Mapping[str, Option]) -> "Scheduler":
+        """Return the same one with options about the machine, which those that it has take precedence over."""
+        return replace(self, options=tuple({**facts, **dict(self.options)}.items()))
+
     def load(self) -> None:
         """Load what schedules: whoever times it means the schedule, not the import."""
-        if self.name in PEERS:
-            _load_peer(PEERS[self.name])
-        elif self.name not in ("reference", "schedule", "hand"):
+        if self.is_peer:
+            _load_peer((PEERS.get(self.name) or GPU_PEERS[self.name]).plugin)
+        elif self.name in OWN:
             _ = importlib.import_module("metol").autoschedule
 
     def apply(self, pipeline: Any, target: Any, threads: int) -> tuple[int, float]:
@@ -130,13 +165,14 @@ class Scheduler:
             How many candidates were costed, and the seconds that this took, where Metol searched; 0 for the others.
 
         Raises:
-            MetolError: the schedule does not fit, or the search was asked for something impossible.
+            MetolError: the schedule does not fit, the scheduler is none for such a target, or the search was asked for
+                something impossible.
             RuntimeError: Halide rejected a directive or an option.
         """
         if self.name == "reference":
             schedule_at_root(pipeline)
-        elif self.name in PEERS:
-            _apply_peer(PEERS[self.name], dict(self.options), pipeline, target, threads)
+        elif self.is_peer:
+            _apply_peer(_peer_for(self.name, target), dict(self.options), pipeline, target, threads)
         elif self.name == "schedule":
             from metol.lower import load
 
@@ -150,8 +186,11 @@ class Scheduler:
         else:
             # By name, for this room may not import the top level, which is known here only as one scheduler of several.
             metol = importlib.import_module("metol")
-            options = metol.SearchOptions(**dict(self.options))
-            result = metol.autoschedule(pipeline, target=target, threads=threads, options=options)
+            options = {**dict(OWN[self.name]), **dict(self.options)}
+            gpu = options.pop(_GPU, None)
+            result = metol.autoschedule(
+                pipeline, target=target, gpu=gpu, threads=threads, options=metol.SearchOptions(**options)
+            )
             return int(result.candidates), float(result.costing_seconds)
         return 0, 0.0
 
@@ -162,6 +201,11 @@ class Scheduler:
             RuntimeError: Halide rejected an option, or the autoscheduler gave up.
         """
         return _apply_peer(PEERS[self.name], dict(self.options), pipeline, target, threads)
+
+
+def is_own(text: str) -> bool:
+    """Whether a scheduler, as text, is Metol itself in one of its modes."""
+    return text.partition(":")[0] in OWN
 
 
 def schedule_at_root(pipeline: Any, kept: Collection[int] = ()) -> None:
@@ -191,17 +235,29 @@ def _unbounded_funcs(pipeline: Any) -> frozenset[int]:
     return frozenset(position for position, func in enumerate(funcs) if func.must_inline)
 
 
-def _load_peer(peer: _Peer) -> None:
+def _peer_for(name: str, target: Any) -> _Peer:
+    """Return the autoscheduler of a name for a target; raises MetolError where it has nothing for such a one."""
+    is_gpu = target.has_gpu_feature()
+    peers, kind = (GPU_PEERS, "GPUs") if is_gpu else (PEERS, "CPUs")
+    if name not in peers:
+        raise MetolError(
+            f"`{name}` schedules for {'CPUs' if is_gpu else 'GPUs'} alone, and the target is `{target.to_string()}`; "
+            f"for {kind} there are {', '.join(peers)}."
+        )
+    return peers[name]
+
+
+def _load_peer(plugin: str) -> None:
     import halide as hl
 
-    hl.load_plugin(f"{hl.install_dir()}/lib64/libautoschedule_{peer.plugin}.so")
+    hl.load_plugin(f"{hl.install_dir()}/lib64/libautoschedule_{plugin}.so")
 
 
 def _apply_peer(peer: _Peer, options: dict[str, Option], pipeline: Any, target: Any, threads: int) -> str:
     """Let a peer schedule in place; the schedule, as C++."""
     import halide as hl
 
-    _load_peer(peer)
+    _load_peer(peer.plugin)
     values = {"parallelism": threads, **dict(peer.options), **options}
     text = {key: str(value) for key, value in values.items()}
     results = pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(peer.halide_name, text))

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from metol.measure import messages as m
 from metol.measure.process import Child, ChildDiedError, ChildTimeoutError
-from metol.measure.scheduler import PEERS, Scheduler
+from metol.measure.scheduler import Scheduler
 from metol.measure.source import PipelineSource
 
 __all__ = ["SearchMeasurement", "measure_search", "search_and_count"]
@@ -65,7 +65,7 @@ class SearchMeasurement:
 
 
 def measure_search(
-    source: PipelineSource, scheduler: Scheduler, *, threads: int, timeout_seconds: float
+    source: PipelineSource, scheduler: Scheduler, *, threads: int, timeout_seconds: float, target: str = "host"
 ) -> SearchMeasurement:
     """Let a scheduler search in a fresh child process.
 
@@ -74,10 +74,11 @@ def measure_search(
         scheduler: what schedules it.
         threads: cores that the child is pinned to, and threads that the schedule is made for.
         timeout_seconds: for the search, and as much again for building the pipeline.
+        target: the Halide target to schedule for; nothing is compiled, so that its GPU need not be here.
     """
     row = SearchMeasurement(source.label, str(scheduler))
     with Child(threads=threads) as child:
-        for request in (m.Build(str(source), "host"), m.Search(str(scheduler), threads)):
+        for request in (m.Build(str(source), target), m.Search(str(scheduler), threads)):
             try:
                 answer = child.ask(request, timeout_seconds)
             except ChildTimeoutError:
@@ -93,9 +94,8 @@ def measure_search(
 
 def search_and_count(scheduler: Scheduler, pipeline: Any, target: Any, threads: int) -> m.Searched:
     """Schedule `pipeline` in place, in the child process."""
-    is_peer = scheduler.name in PEERS
     scheduler.load()
-    if is_peer:
+    if scheduler.is_peer:
         os.environ[_LOG_VARIABLE] = "1"
     # What the process held before this search is not its peak.
     with suppress(OSError):
@@ -104,7 +104,7 @@ def search_and_count(scheduler: Scheduler, pipeline: Any, target: Any, threads: 
         start = time.perf_counter()
         candidates, costing_seconds = scheduler.apply(pipeline, target, threads)
         seconds = time.perf_counter() - start
-    if is_peer:
+    if scheduler.is_peer:
         counts = _COUNT_IN_LOG.findall(log.read())
         candidates = sum(map(int, counts))
     log.close()

@@ -7,7 +7,7 @@ the estimates that they imply are kept.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -17,7 +17,7 @@ from metol.errors import MetolError
 from metol.measure.halide_values import Number, constant, expr, halide_type
 from metol.pipeline import EstimateMap
 
-__all__ = ["load_pipeline", "save_pipeline"]
+__all__ = ["load_bound_pipeline", "load_pipeline", "save_pipeline"]
 
 SIDECAR_VERSION = 1
 
@@ -68,6 +68,19 @@ def load_pipeline(path: Path) -> Any:
         return hl.deserialize_pipeline(str(path), parameters)
     except hl.HalideError as error:
         raise MetolError(f"`{path}` is not a pipeline that Halide can read: {error}") from error
+
+
+def load_bound_pipeline(path: Path, values: Mapping[str, Any]) -> Any:
+    """Read a pipeline that `save_pipeline` wrote, with its inputs bound, so that it can be realized.
+
+    Args:
+        path: the file.
+        values: an `hl.Buffer` or a number for each input, by name.
+    """
+    import halide as hl
+
+    parameters = {state.name: _bound_parameter(state, values.get(state.name)) for state in _read_sidecar(path)}
+    return hl.deserialize_pipeline(str(path), parameters)
 
 
 def _sidecar(path: Path) -> Path:
@@ -143,6 +156,20 @@ def _with_estimate(state: _ParameterState, estimates: EstimateMap) -> _Parameter
         return replace(state, scalar=(*state.scalar[:2], number if "float" in state.type else int(number)))
     assert isinstance(value, Sequence), "checked by extraction"
     return replace(state, estimates=tuple((low, extent) for low, extent in value))
+
+
+def _bound_parameter(state: _ParameterState, value: Any) -> Any:
+    """Make a parameter with its value; that of an output has none."""
+    import halide as hl
+
+    if value is None:
+        return _parameter(state)
+    if not state.is_buffer:
+        # `Parameter.set_scalar` of Halide's Python takes any integer for one of 8 bits.
+        return hl.Param(halide_type(state.type), state.name, value).parameter()
+    parameter = _parameter(state)
+    parameter.set_buffer(value)
+    return parameter
 
 
 def _parameter(state: _ParameterState) -> Any:

@@ -1,6 +1,7 @@
 """Where a pipeline comes from, as a value that any process can turn into the pipeline again.
 
-In: text such as ``app:harris``, ``random:17``, ``FILE.py:function``, ``package.module:function`` or ``FILE.hlpipe``.
+In: text such as ``app:harris``, ``app:harris?size=small``, ``random:17``, ``FILE.py:function``,
+``package.module:function`` or ``FILE.hlpipe``.
 A class decorated with `@hl.generator` may stand in place of the function, with parameters:
 ``FILE.py:Blur?radius=3&wide=true``.
 Out: a freshly built Halide Pipeline that carries no schedule. A child process never inherits a live pipeline:
@@ -10,6 +11,7 @@ it runs the builder again, or reads the serialized file.
 import importlib
 import importlib.util
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -51,7 +53,7 @@ class PipelineSource:
     """The builder: a function without arguments that returns a Pipeline or a Func, or a Halide Generator. Empty where
     none is needed."""
     parameters: tuple[tuple[str, str], ...] = ()
-    """GeneratorParams by name."""
+    """GeneratorParams by name; of an application its ``size``, where it is not the usual one."""
 
     @staticmethod
     def parse(text: str) -> "PipelineSource":
@@ -66,8 +68,9 @@ class PipelineSource:
             return PipelineSource(SourceKind.SERIALIZED, _existing_file(text))
         location, _, query = text.partition("?")
         place, _, name = location.rpartition(":")
+        parameters = tuple(_parse_parameter(part) for part in query.split("&") if part)
         if place in ("", "app") and name:
-            return PipelineSource(SourceKind.APP, name)
+            return PipelineSource(SourceKind.APP, name, parameters=parameters)
         if place == "random":
             _random_arguments(name)
             return PipelineSource(SourceKind.RANDOM, name)
@@ -75,7 +78,6 @@ class PipelineSource:
             raise MetolError(
                 f"`{text}` names no pipeline; write app:NAME, FILE.py:FUNCTION, package.module:FUNCTION or FILE.hlpipe."
             )
-        parameters = tuple(_parse_parameter(part) for part in query.split("&") if part)
         if place.endswith(".py"):
             return PipelineSource(SourceKind.FILE, _existing_file(place), name, parameters)
         return PipelineSource(SourceKind.MODULE, place, name, parameters)
@@ -85,9 +87,10 @@ class PipelineSource:
         return replace(self, parameters=self.parameters + tuple(map(_parse_parameter, texts)))
 
     def __str__(self) -> str:
-        if self.kind in (SourceKind.APP, SourceKind.RANDOM):
-            return f"{self.kind.value}:{self.location}"
         query = "&".join(f"{name}={value}" for name, value in self.parameters)
+        if self.kind in (SourceKind.APP, SourceKind.RANDOM):
+            whole = f"{self.kind.value}:{self.location}"
+            return f"{whole}?{query}" if query else whole
         whole = f"{self.location}:{self.function}" if self.function else self.location
         return f"{whole}?{query}" if query else whole
 
@@ -95,7 +98,7 @@ class PipelineSource:
     def label(self) -> str:
         """A short name for a table: the application's own, or the file's name without its folders."""
         if self.kind in (SourceKind.APP, SourceKind.RANDOM, SourceKind.MODULE):
-            return self.location if self.kind is SourceKind.APP else str(self)
+            return str(self).removeprefix(f"{SourceKind.APP.value}:")
         name = Path(self.location).name
         return f"{name}:{self.function}" if self.function else name
 
@@ -117,13 +120,40 @@ class PipelineSource:
 
             seed, limits = _random_arguments(self.location)
             return random_program(seed, **limits).pipeline
-        built = load_app(self.location).build() if self.kind is SourceKind.APP else self._run_builder()
+        built = self._build_app() if self.kind is SourceKind.APP else self._run_builder()
         pipeline = hl.Pipeline(built) if isinstance(built, hl.Func) else built
         if not isinstance(pipeline, hl.Pipeline):
             raise MetolError(
                 f"`{self}` returned a {type(built).__name__}; it must return an hl.Pipeline or an hl.Func."
             )
         return pipeline
+
+    def app(self) -> Any:
+        """Return the application, at its size; for that kind alone.
+
+        Raises:
+            UnknownAppError: no application of that name, or none of that size.
+            MetolError: it has other parameters than ``size``.
+        """
+        app = load_app(self.location)
+        for name, value in self.parameters:
+            if name != "size":
+                raise MetolError(f"`{self}` has a parameter `{name}`; applications have `size` alone.")
+            app = app.at_size(value)
+        return app
+
+    def _build_app(self) -> Any:
+        from metol.measure.serialized import load_pipeline, save_pipeline
+
+        app = self.app()
+        pipeline = app.build()
+        if not self.parameters:
+            return pipeline
+        # Whoever schedules reads the sizes in the pipeline, and a builder has set those of its usual size.
+        with tempfile.TemporaryDirectory(prefix="metol-") as folder:
+            file = Path(folder) / "resized.hlpipe"
+            save_pipeline(pipeline, file, app.estimates())
+            return load_pipeline(file)
 
     def _run_builder(self) -> Any:
         import halide as hl

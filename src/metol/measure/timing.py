@@ -34,29 +34,41 @@ class TimingPlan:
 
 # A batch shorter than this is at the mercy of the clock, of interrupts, and of the cost of the call from Python.
 MIN_SAMPLE_SECONDS = 0.002
+# To wait for a GPU takes tens of microseconds.
+MIN_DEVICE_SAMPLE_SECONDS = 0.02
 # By which the median absolute deviation of 2, 3, ... values is multiplied, and the 97.5 % quantile of Student's
 # distribution for so many.
 _SMALL_SAMPLE = (1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107)
 _STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
-def take_samples(run: Callable[[], object], seconds: float, give_up_ms: float = math.inf) -> list[float]:
+def take_samples(
+    run: Callable[[], object],
+    seconds: float,
+    give_up_ms: float = math.inf,
+    *,
+    wait: Callable[[], object] | None = None,
+) -> list[float]:
     """Run for about `seconds` and return milliseconds per run, one for each batch.
+
+    Where `wait` is given, runs go on beside this thread, on a device: a batch ends when `wait` returns, and is longer,
+    so that waiting counts for nothing. Sioutas et al. 2020, §5.1, wait once in 100 runs.
 
     The first run is a warm-up, for another process has just had the caches, and Halide's threads slept meanwhile: of a
     short run it tells nothing. Where it takes longer than `give_up_ms`, and than the whole round may, it is the only
     sample: nobody wants to know more of so slow a schedule.
     """
-    warm_up_seconds = _time_batch(run, 1)
+    least_seconds = MIN_SAMPLE_SECONDS if wait is None else MIN_DEVICE_SAMPLE_SECONDS
+    warm_up_seconds = _time_batch(run, 1, wait)
     if warm_up_seconds > seconds and 1e3 * warm_up_seconds > give_up_ms:
         return [1e3 * warm_up_seconds]
     batch = 1
-    while (elapsed := _time_batch(run, batch)) < MIN_SAMPLE_SECONDS:
-        batch = max(batch + 1, math.ceil(batch * 1.2 * MIN_SAMPLE_SECONDS / max(elapsed, 1e-7)))
+    while (elapsed := _time_batch(run, batch, wait)) < least_seconds:
+        batch = max(batch + 1, math.ceil(batch * 1.2 * least_seconds / max(elapsed, 1e-7)))
     samples = [1e3 * elapsed / batch]
     end = time.perf_counter() + seconds - elapsed
     while time.perf_counter() < end:
-        samples.append(1e3 * _time_batch(run, batch) / batch)
+        samples.append(1e3 * _time_batch(run, batch, wait) / batch)
     return samples
 
 
@@ -122,8 +134,10 @@ def has_settled(rounds: Sequence[Sequence[float]], plan: TimingPlan) -> bool:
     return median.error_ms <= plan.spread * median.ms
 
 
-def _time_batch(run: Callable[[], object], batch: int) -> float:
+def _time_batch(run: Callable[[], object], batch: int, wait: Callable[[], object] | None = None) -> float:
     start = time.perf_counter()
     for _ in range(batch):
         run()
+    if wait is not None:
+        wait()
     return time.perf_counter() - start

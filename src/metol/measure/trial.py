@@ -72,6 +72,8 @@ class Trial:
         self._timed_seconds = 0.0
         self.was_killed = False
         memory_bytes = options.memory_bytes or int(_MEMORY_SHARE * physical_memory_bytes())
+        # The driver of CUDA reserves more addresses than there is memory, for that of the host and of all GPUs at once.
+        memory_bytes = 0 if "cuda" in options.target.split("-") else memory_bytes
         self._child: Child | None = Child(threads=options.threads, memory_bytes=memory_bytes)
 
     @property
