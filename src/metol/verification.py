@@ -36,6 +36,12 @@ class Verification:
     """What each kernel takes of the GPU; none for a CPU, for OpenCL, and where ptxas is missing."""
 
     @property
+    def spill_bytes(self) -> int:
+        """Bytes of registers that the kernels store to and load from local memory; 0 where no kernel was compiled."""
+        kernels = (report.kernel for report in self.kernels)
+        return sum(kernel.spill_store_bytes + kernel.spill_load_bytes for kernel in kernels)
+
+    @property
     def text(self) -> str:
         """The summary, and each kernel."""
         return "; ".join(filter(None, (self.summary, *(report.text for report in self.kernels))))
@@ -46,13 +52,14 @@ def has_cuda(target: str) -> bool:
     return bool(parse_target(target).has_feature(hl.TargetFeature.CUDA))
 
 
-def require_means(target: str) -> None:
+def require_means(target: str, *, runs: bool = True) -> None:
     """Make sure that something can be found out about schedules for a target.
 
     Raises:
-        MissingToolError: It has CUDA, and there is neither a GPU here to run them on nor an assembler.
+        MissingToolError: It has CUDA, and there is neither a GPU here to run them on, where they may be run, nor an
+            assembler.
     """
-    if has_cuda(target) and detect_gpu() is None:
+    if has_cuda(target) and not (runs and detect_gpu() is not None):
         find_ptxas()
 
 
@@ -63,6 +70,7 @@ def verify_for(
     *,
     sizes: BufferSizes,
     estimates: EstimateMap | None = None,
+    runs: bool = True,
 ) -> Verification:
     """Run a schedule beside everything at root; for CUDA, compile its kernels, and run it where there is a GPU.
 
@@ -72,13 +80,14 @@ def verify_for(
         schedule: One that fits it, with its target.
         sizes: What it is made for.
         estimates: Sizes and values that the pipeline does not tell, by name.
+        runs: Whether it may be run; otherwise kernels for CUDA are compiled, and nothing else is done.
 
     Raises:
-        MissingToolError: The target has CUDA, and there is neither a GPU here nor an assembler.
+        MissingToolError: The target has CUDA, and there is neither an assembler nor a GPU here to run it on.
     """
     if not (isinstance(machine, GpuMachine) and has_cuda(schedule.target)):
-        return _run(machine, pipeline, schedule, estimates)
-    is_gpu_here = detect_gpu() is not None
+        return _run(machine, pipeline, schedule, estimates) if runs else Verification()
+    is_gpu_here = runs and detect_gpu() is not None
     try:
         compiled = _compile(machine, pipeline, schedule, sizes, estimates)
     except MissingToolError as missing:
@@ -88,7 +97,7 @@ def verify_for(
     if compiled.refusal:
         return compiled
     if not is_gpu_here:
-        return replace(compiled, summary=f"{compiled.summary}; {_NOT_RUN}")
+        return replace(compiled, summary=f"{compiled.summary}; {_NOT_RUN if runs else 'not run'}")
     run = _run(machine, pipeline, schedule, estimates)
     return replace(run, summary=f"{run.summary}; {compiled.summary}", kernels=compiled.kernels)
 

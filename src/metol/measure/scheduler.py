@@ -39,6 +39,8 @@ PEERS: dict[str, _Peer] = {
 """Halide's own autoschedulers for CPUs, in the order of tables. Every one is told how many threads there are."""
 
 _NAMES = ("metol", "reference", "hand", *PEERS)
+# What Metol is told beside its options: the name of the GPU to schedule for.
+_GPU = "gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Scheduler:
     name: str
     """``metol``, ``reference``, ``schedule``, ``hand`` or a name in `PEERS`."""
     options: tuple[tuple[str, Option], ...] = ()
-    """For metol the fields of `metol.SearchOptions`; for a peer its own parameters."""
+    """For metol the fields of `metol.SearchOptions`, and ``gpu``; for a peer its own parameters."""
     file: str = ""
     """The saved schedule, for ``schedule`` alone, or a folder that has one for each pipeline; for ``hand`` the name of
     the application that somebody has scheduled."""
@@ -150,8 +152,11 @@ class Scheduler:
         else:
             # By name, for this room may not import the top level, which is known here only as one scheduler of several.
             metol = importlib.import_module("metol")
-            options = metol.SearchOptions(**dict(self.options))
-            result = metol.autoschedule(pipeline, target=target, threads=threads, options=options)
+            options = dict(self.options)
+            gpu = options.pop(_GPU, None)
+            result = metol.autoschedule(
+                pipeline, target=target, gpu=gpu, threads=threads, options=metol.SearchOptions(**options)
+            )
             return int(result.candidates), float(result.costing_seconds)
         return 0, 0.0
 
