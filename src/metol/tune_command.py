@@ -32,7 +32,7 @@ def tune(
     mode: Annotated[str, typer.Option(help="greedy, beam, sample-32 or tune")] = "tune",
     strategy: Annotated[
         str | None,
-        typer.Option(help="beam (the default), greedy, random, mcts, or mcts+real: trees that are measured."),
+        typer.Option(help="beam (the default), greedy, random, mcts, batch, or mcts+real: trees that are measured."),
     ] = None,
     retrain: Annotated[
         bool, typer.Option("--retrain", help="Fit the cost model to the measurements between batches.")
