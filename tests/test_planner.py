@@ -27,7 +27,7 @@ from metol.candidates import Nest
 from metol.errors import ExtractionError, MetolError, WeightsError
 from metol.options import SearchOptions
 from metol.pipeline import Rfactor
-from metol.planner import Planner
+from metol.planner import Found, Planner
 
 QUICK = SearchOptions(strategy="greedy", budget_seconds=None, weights="analytical")
 
@@ -256,3 +256,22 @@ def test_weights_that_are_missing_or_about_something_else_are_an_error(tmp_path:
     replace(weights, terms=weights.terms[::-1]).save(tmp_path / "other.npz")
     with pytest.raises(WeightsError, match="other cost terms"):
         planner_of(chain, weights=str(tmp_path / "other.npz")).search()
+
+
+def test_the_best_few_of_a_search_are_different_schedules_best_first() -> None:
+    options = SearchOptions(strategy="batch", searches=20, beam_width=4, budget_seconds=None)
+    planner = Planner(chain(), options, target="cuda", gpu="a100")
+    found = planner.search()
+    best = planner.best(found, 5)
+    assert len({schedule.directives for schedule in best}) == len(best) == 5
+    assert planner.best(found, 2) == best[:2]
+    first = next(found.candidates)
+    assert best[0].directives == first.directives()
+    assert best[0].target == planner.target
+    # Whatever filters a search has, what it pruned is told.
+    assert sum(count for _, count in found.pruned) > 0
+
+
+def test_of_what_was_not_searched_there_are_no_best_few() -> None:
+    planner = Planner(chain(), QUICK)
+    assert planner.best(Found(iter(())), 5) == ()

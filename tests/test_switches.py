@@ -6,9 +6,11 @@ from metol.switches import switches
 
 def test_every_yes_or_no_option_is_a_switch_that_is_told() -> None:
     found = switches()
-    assert [switch.name for switch in found] == [f.name for f in fields(SearchOptions) if isinstance(f.default, bool)]
+    every = [f.name for f in fields(SearchOptions) if f.type in (bool, bool | None)]
+    assert [switch.name for switch in found] == every
+    assert {"sliding", "sampling", "freezing"} < set(every)
     for switch in found:
-        assert switch.is_on is getattr(SearchOptions(), switch.name)
+        assert switch.is_on is bool(getattr(SearchOptions(), switch.name))
         assert len(switch.meaning) > 10, f"the field `{switch.name}` needs a docstring"
         assert not switch.meaning.endswith(".")
 

@@ -138,3 +138,31 @@ def test_schedule_is_run_where_there_is_a_gpu() -> None:
     result = metol.autoschedule(matmul(), target="cuda", options=QUICK, verify=True)
     assert "40x24" in result.verification
     assert result.kernels
+
+
+@pytest.mark.usefixtures("no_gpu", "ptxas")
+def test_kernels_that_spill_give_way_to_the_next_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, spills = verification.judge_kernel, [64]
+
+    def judge(kernel: object, capability: object) -> object:
+        report = real(kernel, capability)  # type: ignore[arg-type]
+        return replace(report, kernel=replace(report.kernel, spill_store_bytes=spills.pop())) if spills else report
+
+    monkeypatch.setattr(verification, "judge_kernel", judge)
+    result = metol.autoschedule(chain(), target="cuda", options=QUICK, verify="kernels")
+    assert result.origin == "alternative"
+    assert result.fallbacks == ("the best found: its kernels spill 64 B of registers",)
+    assert "spills" not in result.verification
+
+
+@pytest.mark.usefixtures("ptxas")
+def test_kernels_alone_are_compiled_where_nothing_is_to_be_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "detect_gpu", lambda: pytest.fail("it looked for a GPU to run it on"))
+    result = metol.autoschedule(matmul(), target="cuda", gpu="a100", options=QUICK, verify="kernels")
+    assert result.kernels
+    assert "compiled for sm_80; not run" in result.verification
+
+
+def test_a_cpu_has_no_kernels_to_compile() -> None:
+    result = metol.autoschedule(chain(), options=QUICK, verify="kernels")
+    assert result.verification == ""

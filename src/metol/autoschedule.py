@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import halide as hl
 
@@ -93,7 +94,7 @@ def autoschedule(
     gpu: str | None = None,
     options: SearchOptions | None = None,
     threads: int | None = None,
-    verify: bool = False,
+    verify: bool | Literal["kernels"] = False,
     keep: Sequence[hl.Func | str] = (),
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -110,7 +111,9 @@ def autoschedule(
         options: How to search; the defaults of SearchOptions if None.
         threads: Threads that the schedule will run with, and that search; all of this process if None.
         verify: Run the schedule in a child process and compare with everything at root, before applying it. Of one for
-            CUDA, the kernels are compiled for the GPU to schedule for (extra `cuda`), and it is run where there is one.
+            CUDA, the kernels are compiled for the GPU to schedule for (extra `cuda`), and it is run where there is one;
+            ``"kernels"`` leaves it at that, and runs nothing. One whose kernels spill registers gives way to the next
+            best that does not.
         keep: Funcs, or their names, that keep the schedule they have; all others are scheduled around them.
         is_cancelled: Asked now and then; True ends the search with the best found so far.
 
@@ -143,14 +146,14 @@ def autoschedule(
         keep=keep,
     )
     if verify:
-        require_means(planner.target)
+        require_means(planner.target, runs=verify is True)
     with planner.acceptance() as acceptance:
         found = planner.search(is_cancelled)
         choice, refusals = first_accepted(
             found.candidates,
             planner.frame,
             acceptance.refusal,
-            lambda schedule: _verify(planner, schedule) if verify else Verification(),
+            lambda schedule: _verify(planner, schedule, runs=verify is True) if verify else Verification(),
         )
     if choice is None:
         raise planner.read if isinstance(planner.read, ExtractionError) else _refused(refusals[-1])
@@ -186,6 +189,6 @@ def _refused(last: str) -> MetolError:
     )
 
 
-def _verify(planner: Planner, schedule: Schedule) -> Verification:
+def _verify(planner: Planner, schedule: Schedule, *, runs: bool) -> Verification:
     sizes = buffer_sizes(planner.read)
-    return verify_for(planner.machine, planner.pipeline, schedule, sizes=sizes, estimates=planner.estimates)
+    return verify_for(planner.machine, planner.pipeline, schedule, sizes=sizes, estimates=planner.estimates, runs=runs)

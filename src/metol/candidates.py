@@ -44,6 +44,13 @@ __all__ = [
 # Of the decisions' layout: one more whenever the same numbers come to mean another loop nest.
 _NEST_VERSION = 1
 
+# Where so many are refused, whatever is wrong is likely to be wrong with the others, too.
+_MOST_ALTERNATIVES = 9
+# What spills at most so many times as much as what spills least is as good (Anderson et al. 2021, §6.1).
+_SPILL_TOLERANCE = 1.5
+# To assemble the kernels of one more takes seconds, of large pipelines half a minute.
+_MOST_SPILLING = 5
+
 ORIGINS = {
     "search": "the best found",
     "alternative": "the next best found",
@@ -186,7 +193,7 @@ def searched_candidates(
         return Candidate(origin, directives, cost_seconds, partial(lower, state), nest)
 
     yield candidate("search", found.state, found.cost_seconds)
-    for state in found.alternatives:
+    for state in found.alternatives[:_MOST_ALTERNATIVES]:
         yield candidate("alternative", state, float(form.space.cost(state, model)[0]))
     if isinstance(machine, CpuMachine):
         yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept))
@@ -210,14 +217,20 @@ def first_accepted(
 ) -> tuple[Choice | None, tuple[str, ...]]:
     """Return the first candidate that is accepted, if any, and why each before it was not.
 
+    One whose kernels spill registers is passed over for one that does not; where the best few that a search found do,
+    the first of those that spill little is taken (Anderson et al. 2021, §6.1).
+
     Args:
         candidates: Best first.
         frame: The schedule without its directives.
         refuse: Tells why a schedule must not be returned, or "".
-        verify: Tells whether a schedule is right.
+        verify: Tells whether a schedule is right, and what its kernels take.
     """
     refusals: list[str] = []
+    spilling: list[tuple[Choice, str]] = []
     for candidate in candidates:
+        if spilling and (len(spilling) == _MOST_SPILLING or math.isnan(candidate.cost_seconds)):
+            break
         verification = Verification()
         try:
             schedule = replace(frame, directives=candidate.directives())
@@ -228,7 +241,22 @@ def first_accepted(
         if not refusal:
             verification = verify(schedule)
             refusal = verification.refusal
-        if not refusal:
+        if not refusal and not verification.spill_bytes:
             return Choice(candidate, schedule, verification), tuple(refusals)
+        if not refusal:
+            refusal = f"its kernels spill {verification.spill_bytes} B of registers"
+            spilling.append((Choice(candidate, schedule, verification), f"{ORIGINS[candidate.origin]}: {refusal}"))
         refusals.append(f"{ORIGINS[candidate.origin]}: {refusal}")
+    return _first_that_spills_little(spilling, refusals)
+
+
+def _first_that_spills_little(
+    spilling: Sequence[tuple[Choice, str]], refusals: list[str]
+) -> tuple[Choice | None, tuple[str, ...]]:
+    """Return the first of what spills little, if any, and why all others were refused."""
+    least = min((choice.verification.spill_bytes for choice, _ in spilling), default=0)
+    for choice, refusal in spilling:
+        if choice.verification.spill_bytes <= _SPILL_TOLERANCE * least:
+            refusals.remove(refusal)
+            return choice, tuple(refusals)
     return None, tuple(refusals)

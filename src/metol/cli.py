@@ -81,7 +81,7 @@ def schedule(
     verify: Annotated[
         bool, typer.Option(help="Run it and compare with a plain schedule; for CUDA, compile it (extra `cuda`).")
     ] = False,
-    strategy: Annotated[str, typer.Option(help="beam, greedy, random or mcts; for GPUs grouping, too")] = "beam",
+    strategy: Annotated[str, typer.Option(help="beam, greedy, random, mcts or batch; for GPUs grouping, too")] = "beam",
     beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
     seed: Seed = 0,
     budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 6.0,

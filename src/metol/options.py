@@ -7,6 +7,7 @@ from metol.errors import SearchError
 from metol.lower import LoweringOptions
 from metol.search import (
     Annealed,
+    Batch,
     BeamSearch,
     Discrepancies,
     Frozen,
@@ -24,8 +25,8 @@ from metol.targets.gpu import GpuMachine
 
 __all__ = ["STRATEGIES", "SearchOptions"]
 
-STRATEGIES = ("beam", "greedy", "random", "mcts", "grouping")
-"""Names of the search strategies; the last is for GPUs."""
+STRATEGIES = ("beam", "greedy", "random", "mcts", "batch", "grouping")
+"""Names of the search strategies; `batch` is meant for GPUs, `grouping` is for them alone."""
 
 # The narrow beam is a second start beside the greedy one; what a wider one finds is worth its time only later.
 _NARROW_WIDTH = 8
@@ -41,9 +42,11 @@ class SearchOptions:
     strategy: str = "beam"
     """One of STRATEGIES."""
     beam_width: int = 32
-    """States that the beam keeps, also that before the trees of `mcts`."""
+    """States that the beam keeps, also that of `batch` and that before the trees of `mcts`."""
     passes: int = 5
     """Coarse-to-fine passes."""
+    searches: int = 80
+    """Searches of the strategy `batch`: a beam, and greedy ones that pass candidates over at random."""
     dropout: float = 0.0
     """Chance that a state is passed over."""
     samples: int = 1
@@ -78,11 +81,15 @@ class SearchOptions:
     """Whether narrow beams that pass over candidates at random follow, each with coordinate descent."""
     anneal: bool = True
     """Whether simulated annealing goes on from what was found: it changes several decisions together."""
-    sampling: bool = False
+    sampling: bool | None = None
     """Whether the wide beam looks at a sample of the candidates alike: a tenth less time on the largest pipelines, at
-    a few per cent of predicted cost."""
-    freezing: bool = False
-    """Whether descent starts also from what a beam finds that decides about the costliest Funcs alone."""
+    a few per cent of predicted cost. Of `batch`, whether every search does. If None, of `batch` alone."""
+    freezing: bool | None = None
+    """Whether descent starts also from what a beam finds that decides about the costliest Funcs alone. Of `batch`,
+    whether every search decides about them alone, after a pre-pass. If None, of `batch` alone."""
+    memoization: bool = True
+    """Whether what a loop nest is made of is featurized once, however many loop nests have it: without, each is
+    featurized whole; what is found is the same."""
     sliding: bool = True
     """Whether a Func may be stored further out than it is computed, so that nothing is computed twice."""
     reductions: bool = True
@@ -141,6 +148,7 @@ class SearchOptions:
         space.allow_align_storage = self.align_storage
         space.allow_prefetch = self.prefetch
         space.allow_iterations = self.iterations
+        space.memoize = self.memoization
         return space
 
     @property
@@ -164,6 +172,8 @@ class SearchOptions:
                     "another strategy."
                 )
             return Grouping(machine, self.fusion)
+        if self.strategy == "batch":
+            return self._batch
         greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
         beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
         if self.strategy == "random":
@@ -186,6 +196,17 @@ class SearchOptions:
         found: Strategy = after(refined) if after else refined
         found = Restarts(found, after, seed=self.seed) if self.restarts else found
         return Refined((Annealed(found, seed=self.seed),)) if self.anneal else found
+
+    @property
+    def _batch(self) -> Batch:
+        return Batch(
+            self.searches,
+            self.beam_width,
+            self.passes,
+            sampling=self.sampling is not False,
+            freezing=self.freezing is not False,
+            seed=self.seed,
+        )
 
     @property
     def monte_carlo(self) -> MonteCarlo:

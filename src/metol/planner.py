@@ -19,7 +19,7 @@ from metol.cost_choice import choose_weights
 from metol.errors import ExtractionError, MetolError, ScheduleFormatError
 from metol.framing import buffer_sizes, frame_of, read_pipeline
 from metol.keep import find_kept
-from metol.lower import LoweringOptions, Schedule, rewritten_directives, target_directives
+from metol.lower import Directive, LoweringOptions, Schedule, rewritten_directives, target_directives
 from metol.measure import Acceptance
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names
@@ -196,6 +196,24 @@ class Planner:
         count = self.dag.real_func_count
         directives = rewritten_directives(form.dag, form.rfactors, scheduled, count, form.stagings)
         return replace(self.frame, directives=directives)
+
+    def best(self, found: Found, count: int) -> tuple[Schedule, ...]:
+        """Return the best few different schedules that a search found, best first; nobody has accepted them.
+
+        Args:
+            found: What it found.
+            count: How many at most; a search of the strategy `batch` finds the most.
+        """
+        if found.form is None or found.result is None:
+            return ()
+        schedules: dict[tuple[Directive, ...], Schedule] = {}
+        for state in (found.result.state, *found.result.alternatives):
+            if len(schedules) >= count:
+                break
+            schedule = self.schedule_of(found.form, state, self.nest_of(found.form, state))
+            if schedule is not None:
+                schedules.setdefault(schedule.directives, schedule)
+        return tuple(schedules.values())
 
     def nest_of(self, form: Form, state: _core.States) -> Nest:
         """Return the decisions that lead to a loop nest, lowered as the options say."""

@@ -1,4 +1,4 @@
-"""The switches of a search: every field of `SearchOptions` that is either on or off.
+"""The switches of a search: every field of `SearchOptions` that is either on or off, or left to the strategy.
 
 In: the class. Out: a `Switch` each, in the order of the fields, told in the words of their docstrings, so that a new
 field appears in tables and tests by itself.
@@ -42,9 +42,10 @@ def switches() -> tuple[Switch, ...]:
     """List all switches of `SearchOptions`."""
     told = _docstrings(SearchOptions)
     return tuple(
-        Switch(field.name, field.default, _first_clause(told.get(field.name, "")))
+        # What is left to the strategy is off: no strategy for CPUs turns it on.
+        Switch(field.name, field.default is True, _first_clause(told.get(field.name, "")))
         for field in fields(SearchOptions)
-        if isinstance(field.default, bool)
+        if field.type in (bool, bool | None)
     )
 
 

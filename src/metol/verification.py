@@ -34,6 +34,12 @@ class Verification:
     """What each kernel takes of the GPU; none for a CPU, for OpenCL, and where ptxas is missing."""
 
     @property
+    def spill_bytes(self) -> int:
+        """Bytes of registers that the kernels store to and load from local memory; 0 where no kernel was compiled."""
+        kernels = (report.kernel for report in self.kernels)
+        return sum(kernel.spill_store_bytes + kernel.spill_load_bytes for kernel in kernels)
+
+    @property
     def text(self) -> str:
         """The summary, and each kernel."""
         return "; ".join(filter(None, (self.summary, *(report.text for report in self.kernels))))
@@ -78,16 +84,18 @@ def require_device(target: str) -> None:
     )
 
 
-def require_means(target: str) -> None:
+def require_means(target: str, *, runs: bool = True) -> None:
     """Make sure that something can be found out about schedules for a target.
 
     Raises:
-        MissingToolError: It has CUDA, and there is neither a GPU here to run them on nor an assembler.
-        MissingDeviceError: It has OpenCL, and there is no device here to run them on.
+        MissingToolError: It has CUDA, and there is neither a GPU here to run them on, where they may be run, nor an
+            assembler.
+        MissingDeviceError: It has OpenCL, they may be run, and there is no device here to run them on.
     """
     if not has_cuda(target):
-        require_device(target)
-    elif missing_device(target):
+        if runs:
+            require_device(target)
+    elif not runs or missing_device(target):
         find_ptxas()
 
 
@@ -98,6 +106,7 @@ def verify_for(
     *,
     sizes: BufferSizes,
     estimates: EstimateMap | None = None,
+    runs: bool = True,
 ) -> Verification:
     """Run a schedule beside everything at root; for CUDA, compile its kernels, and run it where there is a GPU.
 
@@ -107,23 +116,26 @@ def verify_for(
         schedule: One that fits it, with its target.
         sizes: What it is made for.
         estimates: Sizes and values that the pipeline does not tell, by name.
+        runs: Whether it may be run; otherwise kernels for CUDA are compiled, and nothing else is done.
 
     Raises:
-        MissingToolError: The target has CUDA, and there is neither a GPU here nor an assembler.
+        MissingToolError: The target has CUDA, and there is neither an assembler nor a GPU here to run it on.
     """
     if not (isinstance(machine, GpuMachine) and has_cuda(schedule.target)):
-        return _run(machine, pipeline, schedule, estimates)
-    missing_gpu = missing_device(schedule.target)
+        return _run(machine, pipeline, schedule, estimates) if runs else Verification()
+    missing_gpu = missing_device(schedule.target) if runs else ""
+    is_run = runs and not missing_gpu
     try:
         compiled = _compile(machine, pipeline, schedule, sizes, estimates)
     except MissingToolError as missing:
-        if missing_gpu:
+        if not is_run:
             raise
         compiled = Verification(summary=str(missing))
     if compiled.refusal:
         return compiled
-    if missing_gpu:
-        return replace(compiled, summary=f"{compiled.summary}; not run, for {missing_gpu}")
+    if not is_run:
+        why = f", for {missing_gpu}" if missing_gpu else ""
+        return replace(compiled, summary=f"{compiled.summary}; not run{why}")
     run = _run(machine, pipeline, schedule, estimates)
     return replace(run, summary=f"{run.summary}; {compiled.summary}", kernels=compiled.kernels)
 

@@ -12,6 +12,7 @@ from metol.options import SearchOptions
 from metol.pipeline import extract
 from metol.search import (
     Annealed,
+    Batch,
     BeamSearch,
     Budget,
     Discrepancies,
@@ -43,6 +44,10 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "greedy Monte Carlo": MonteCarlo(trees=2, greedy_trees=2, iterations=2),
     "frozen beam": Frozen(BeamSearch(width=8, passes=3)),
+    "sampled beam, deeper with each pass": Sampled(BeamSearch(width=8, passes=3), depth=None, seed=3),
+    "beam with penalties of what proved bad": BeamSearch(width=8, passes=3, bad_penalty=10, scouts=False),
+    "batch": Batch(searches=6, width=4, passes=3),
+    "batch without filters": Batch(searches=3, width=4, passes=2, sampling=False, freezing=False, seed=5),
 }
 SAMPLE = ("pyramid", "convolution", "two_outputs", "no_dimension")
 MODEL = _core.CostModel()

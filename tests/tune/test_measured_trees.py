@@ -115,6 +115,6 @@ def test_strategies_by_name() -> None:
     options, settings = settings_of_strategy("mcts", OPTIONS, TuningSettings())
     assert options.strategy == "mcts"
     assert settings.tuner.trees is None
-    with pytest.raises(TuningError, match="there are beam, greedy, random, mcts, grouping, mcts\\+real"):
+    with pytest.raises(TuningError, match="there are beam, greedy, random, mcts, batch, grouping, mcts\\+real"):
         settings_of_strategy("ants", OPTIONS, TuningSettings())
     assert "mcts+real" in TUNING_STRATEGIES

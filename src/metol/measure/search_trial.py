@@ -1,7 +1,8 @@
 """How fast a scheduler searches: candidates costed, seconds and memory, of one scheduler on one pipeline.
 
 In, for the parent: a pipeline source and a scheduler. Out: a `SearchMeasurement`, whatever becomes of the child process
-that does it. In, for the child: the pipeline. Out: the message `Searched`. Adams2019 tells its count in its debug log.
+that does it. In, for the child: the pipeline. Out: the message `Searched`. Adams2019 and Anderson2021 tell
+their counts in their debug logs.
 """
 
 import os
@@ -23,7 +24,7 @@ __all__ = ["SearchMeasurement", "measure_search", "search_and_count"]
 
 # Halide's autoschedulers write their log to stderr at this level of this variable; they read it once, when first used.
 _LOG_VARIABLE = "HL_DEBUG_AUTOSCHEDULE"
-_COUNT_IN_LOG = re.compile(r"Cost evaluated this many times: (\d+)")
+_COUNT_IN_LOG = re.compile(r"(?:Cost evaluated this many times|Number of schedules evaluated by cost model): (\d+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 """
 
 from metol.search.anneal import Annealed
+from metol.search.batch import Batch
 from metol.search.beam import BeamSearch, rare_dropout
 from metol.search.discrepancy import Discrepancies
 from metol.search.ensemble import Ensemble
@@ -25,6 +26,7 @@ __all__ = [
     "SIMULATIONS",
     "UCB_FORMS",
     "Annealed",
+    "Batch",
     "BeamSearch",
     "Budget",
     "Discrepancies",

@@ -1,7 +1,7 @@
 """Beam search with coarse-to-fine passes; greedy search is a beam of width 1.
 
-A Space and a cost model enter, the best complete loop nest leaves. Source: Adams et al. 2019, §3.2 (passes and
-penalties), §4.3 (random dropout).
+A Space and a cost model enter, the best complete loop nest leaves. Sources: Adams et al. 2019, §3.2 (passes and
+penalties), §4.3 (random dropout); Anderson et al. 2021, §4.5 (penalties of what proved bad).
 """
 
 import math
@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from metol import _core
 from metol.errors import SearchError
+from metol.search.hash_lessons import Hashes, HashLessons, distinct_hashes
+from metol.search.sampled import expander_of_pass
 from metol.search.strategy import Budget, SearchResult, run_starts, runners_up
 
 __all__ = ["BeamSearch", "rare_dropout"]
@@ -23,8 +25,6 @@ _SCOUT_SHARE = 4
 _TOP_FEW = 4
 # The chance that a search with rare dropout never passes anything over (Adams et al. 2019, §4.3).
 _CHANCE_OF_NO_DROPOUT = 1 / 20
-
-Hashes = npt.NDArray[np.uint64]  # [B] uint64
 
 
 def rare_dropout(decisions: int) -> float:
@@ -38,6 +38,7 @@ class _Trace:
 
     beams: list[_core.States] = field(default_factory=list)
     parents: list[npt.NDArray[np.intp]] = field(default_factory=list)  # [beam] index into the beam before
+    seen: list[Hashes] = field(default_factory=list)  # [children of a decision]; empty where nobody asks
 
     def ancestors(self, space: _core.Space, indices: list[int], depth: int) -> Hashes:
         """Hash, at `depth`, every state on the way to these states of the last beam, and sort the hashes."""
@@ -55,7 +56,9 @@ class BeamSearch:
 
     Pass p, from 1, admits only states whose structural hash at depth p - 1 lies on the way to a good result of the pass
     before, and ranks the k-th state (from 0) that shares a hash at depth p + 1 with better ones as if it cost
-    1 + `duplicate_penalty` * k times as much. The penalty only orders the beam: the cost of a result is its own.
+    1 + `duplicate_penalty` * k times as much. With a `bad_penalty`, what does not lie on the way is admitted, and one
+    whose hash was seen in the pass before ranks as if it cost so much more. Penalties only order the beam: the cost of
+    a result is its own.
     """
 
     width: int = 32
@@ -68,6 +71,10 @@ class BeamSearch:
     """Seed of the dropout."""
     duplicate_penalty: float = 1.0
     """By how much each better state with the same hash adds to a state's cost, as a share of it."""
+    bad_penalty: float = math.inf
+    """By how much a hash that proved bad in the pass before adds to a state's cost, as a share of it."""
+    scouts: bool = True
+    """Whether a pass over a narrower beam goes before the others."""
 
     def __post_init__(self) -> None:
         if self.width < 1:
@@ -80,14 +87,15 @@ class BeamSearch:
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
         rng = np.random.default_rng(self.seed)
-        permitted: Hashes | None = None
+        lessons: HashLessons | None = None
         best: SearchResult | None = None
         finalists: list[tuple[float, _core.States]] = []
         candidates = 0
         is_late = False
+        has_scout = self.width > 1 and self.scouts
         for pass_number, width in enumerate(self._widths(), start=1):
-            depth = max(1, pass_number - 1)
-            beam, trace, count = self._run_pass(space, model, budget, _Pass(depth, width, permitted, rng))
+            depth = max(1, pass_number - 1) if has_scout else pass_number
+            beam, trace, count = self._run_pass(space, model, budget, _Pass(depth, width, lessons, rng))
             candidates += count
             costs = space.cost(beam, model)
             order = np.argsort(costs, kind="stable")
@@ -98,15 +106,19 @@ class BeamSearch:
             finalists += [(float(costs[i]), beam.take([int(i)])) for i in order[:_TOP_FEW]]
             if is_late := budget.is_spent():
                 break
-            # The first pass only scouts: the second is as free as it was.
-            permitted = best_trace.ancestors(space, best_few, depth) if pass_number > 1 else None
+            # A pass that only scouts leaves the next as free as it was.
+            if pass_number > 1 or not has_scout:
+                lessons = HashLessons(best_trace.ancestors(space, best_few, depth), distinct_hashes(trace.seen))
         assert best is not None
         alternatives = runners_up(space, finalists)
         return replace(best, candidates=candidates, is_complete=not is_late, alternatives=alternatives)
 
     def _widths(self) -> list[int]:
         """Widths of the passes: a narrow one that scouts, then those of coarse-to-fine search."""
-        return [1] if self.width == 1 else [max(1, self.width // _SCOUT_SHARE), *[self.width] * self.passes]
+        if self.width == 1:
+            return [1]
+        scout = [max(1, self.width // _SCOUT_SHARE)] if self.scouts else []
+        return [*scout, *[self.width] * self.passes]
 
     def _run_pass(
         self, space: _core.Space, model: _core.CostModel, budget: Budget, this: "_Pass"
@@ -115,8 +127,15 @@ class BeamSearch:
         beam = space.root()
         trace = _Trace()
         candidates = 0
+        expand = expander_of_pass(space, this.depth - 1)
         for _ in range(space.decision_count):
-            children, parents = space.expand(beam)
+            children, parents = expand(beam)
+            if self._has_no_choice(beam, children, parents) and not budget.is_spent():
+                # Ranked they are when there is something to choose again.
+                beam = children
+                trace.beams.append(beam)
+                trace.parents.append(parents.astype(np.intp))
+                continue
             costs = space.cost(children, model)
             candidates += len(children)
             now = replace(this, width=1) if budget.is_spent() else this
@@ -124,13 +143,25 @@ class BeamSearch:
             beam = children.take(kept)
             trace.beams.append(beam)
             trace.parents.append(parents[kept].astype(np.intp))
+            if self.width > 1 and not math.isinf(self.bad_penalty):
+                trace.seen.append(space.structural_hash(children, this.depth))
         return beam, trace, candidates
+
+    def _has_no_choice(self, beam: _core.States, children: _core.States, parents: npt.NDArray[np.int32]) -> bool:
+        """Whether each state has one child, and none of them may be passed over."""
+        keeps_all = math.isfinite(self.bad_penalty) and (self.width == 1 or self.dropout == 0)
+        return keeps_all and len(children) == len(beam) and bool(run_starts(parents).all())
 
     def _select(
         self, space: _core.Space, children: _core.States, costs: npt.NDArray[np.float64], this: "_Pass"
     ) -> list[int]:
         """Positions of the states to keep, best first."""
-        candidates = np.flatnonzero(_admitted(space, children, this))
+        candidates = np.arange(len(children))
+        if this.lessons is not None:
+            hashes = space.structural_hash(children, this.depth - 1)
+            factors = this.lessons.factors(hashes, self.bad_penalty)
+            candidates = np.flatnonzero(np.isfinite(factors))
+            costs = costs * factors
         order = candidates[np.argsort(costs[candidates], kind="stable")]
         if this.width > 1:
             hashes = space.structural_hash(children, this.depth + 1)
@@ -147,24 +178,13 @@ class _Pass:
     """What one pass of the beam goes by."""
 
     depth: int
-    """Duplicates are told at one more than this depth, and permitted states at one less."""
+    """Duplicates are told at one more than this depth; what is sampled, and what proved bad, at one less."""
     width: int
     """States kept."""
-    permitted: Hashes | None
-    """Hashes, at `depth` - 1, of the states that are considered, sorted; None for all."""
+    lessons: HashLessons | None
+    """What became of hashes at `depth` - 1 in the pass before; None where there was none."""
     rng: np.random.Generator
     """Where the dropout comes from."""
-
-
-def _admitted(space: _core.Space, children: _core.States, this: _Pass) -> npt.NDArray[np.bool_]:
-    """Which children this pass considers; all of them where none would be left."""
-    everything = np.ones(len(children), dtype=np.bool_)
-    if this.permitted is None:
-        return everything
-    hashes = space.structural_hash(children, this.depth - 1)
-    place = np.searchsorted(this.permitted, hashes)
-    admitted = this.permitted[np.minimum(place, len(this.permitted) - 1)] == hashes
-    return admitted if admitted.any() else everything
 
 
 def _penalized_order(

@@ -138,6 +138,8 @@ void bind_options(py::module_& m) {
         .def_readwrite("allow_iterations", &metol::SpaceOptions::allow_iterations)
         .def_readwrite("sample_depth", &metol::SpaceOptions::sample_depth)
         .def_readwrite("sample_seed", &metol::SpaceOptions::sample_seed)
+        .def_readwrite("sample_deepens", &metol::SpaceOptions::sample_deepens)
+        .def_readwrite("memoize", &metol::SpaceOptions::memoize)
         .def(
             "freeze",
             [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {
@@ -393,6 +395,14 @@ void bind_space(py::module_& m) {
                 return to_array(hashes);
             },
             py::arg("states"), py::arg("depth"), "Deliberately coarse hashes, [B] uint64.")
+        .def(
+            "representatives",
+            [](const Space& space, const States& states, int depth, uint64_t seed) {
+                const py::gil_scoped_release release;
+                return space.representatives(states.values, depth, seed);
+            },
+            py::arg("states"), py::arg("depth"), py::arg("seed"),
+            "Positions of log2 of the states in each structural bucket, drawn at random.")
         .def(
             "identity_hash",
             [](const Space& space, const States& states) { return to_array(space.identity_hash(states.values)); },

@@ -4,12 +4,13 @@ A strategy enters, and searches a space in which all but log2 of the Funcs have 
 computes every Func at root or inline. A filter for strategies. Source: Anderson et al. 2021, §3.2.
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from metol import _core
 from metol.search.beam import BeamSearch
-from metol.search.strategy import Budget, SearchResult, Strategy
+from metol.search.strategy import Budget, SearchResult, Strategy, runners_up
 
 __all__ = ["Frozen"]
 
@@ -41,4 +42,11 @@ class Frozen:
             options.freeze(func, decisions[func])
         found = self.strategy.search(space.restrict(options), model, budget)
         best = first if first.cost_seconds < found.cost_seconds else found
-        return replace(best, candidates=first.candidates + found.candidates, is_complete=found.is_complete)
+        ranked = [(one.cost_seconds, one.state) for one in (first, found)]
+        ranked += [(math.inf, state) for state in found.alternatives]
+        return replace(
+            best,
+            candidates=first.candidates + found.candidates,
+            is_complete=found.is_complete,
+            alternatives=runners_up(space, ranked),
+        )

@@ -1,5 +1,7 @@
 #include "search/group_memo.hpp"
 
+#include <algorithm>
+
 #include "schedule/hashing.hpp"
 
 namespace metol {
@@ -152,6 +154,18 @@ const InlinedRow* GroupMemo::keep(InlinedRow row) {
     Shard& shard = shards_[row.key % kShards];
     const std::lock_guard lock(shard.mutex);
     return &shard.rows.emplace_back(std::move(row));
+}
+
+void GroupMemo::clear() {
+    for (Shard& shard : shards_) {
+        const std::lock_guard lock(shard.mutex);
+        if (shard.count > 0) {
+            std::fill(shard.slots.begin(), shard.slots.end(), Slot{});
+        }
+        shard.count = 0;
+        shard.lists.clear();
+        shard.rows.clear();
+    }
 }
 
 }  // namespace metol

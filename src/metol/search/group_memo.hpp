@@ -70,6 +70,8 @@ class GroupMemo {
     GroupCost store(uint64_t key, double seconds, std::vector<const InlinedRow*> inlined);
     // Keeps a row for as long as the memo.
     const InlinedRow* keep(InlinedRow row);
+    // Forgets everything; what it pointed to is gone.
+    void clear();
 
   private:
     static constexpr size_t kShards = 32;

@@ -142,35 +142,44 @@ std::vector<DecisionFamily> Space::families(const LoopNest& nest) const {
     return target_->families(*index_, nest, steps_[static_cast<size_t>(nest.decisions_made)], options_);
 }
 
-void Space::keep_sample(std::vector<State>& children) const {
+std::vector<size_t> Space::representatives(std::span<const State> states, int depth, uint64_t seed) const {
     struct Ranked {
         uint64_t bucket;
         uint64_t rank;  // random, but the same for the same loop nest
         size_t position;
     };
     std::vector<Ranked> ranked;
-    for (size_t i = 0; i < children.size(); i++) {
-        ranked.push_back({metol::structural_hash(*index_, *children[i], options_.sample_depth),
-                          combine(options_.sample_seed, metol::identity_hash(*children[i])), i});
+    ranked.reserve(states.size());
+    for (size_t i = 0; i < states.size(); i++) {
+        ranked.push_back(
+            {metol::structural_hash(*index_, *states[i], depth), combine(seed, metol::identity_hash(*states[i])), i});
     }
     std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
         return std::tie(a.bucket, a.rank, a.position) < std::tie(b.bucket, b.rank, b.position);
     });
-    std::vector<uint8_t> is_kept(children.size(), 0);
+    std::vector<size_t> kept;
     for (size_t begin = 0; begin < ranked.size();) {
         size_t end = begin + 1;
         while (end < ranked.size() && ranked[end].bucket == ranked[begin].bucket) {
             end++;
         }
         // log2 of a bucket of one is 0, but nothing stands for it then.
-        const size_t kept = std::max<size_t>(1, static_cast<size_t>(std::bit_width(end - begin)) - 1);
-        for (size_t i = begin; i < begin + kept; i++) {
-            is_kept[ranked[i].position] = 1;
+        const size_t count = std::max<size_t>(1, static_cast<size_t>(std::bit_width(end - begin)) - 1);
+        for (size_t i = begin; i < begin + count; i++) {
+            kept.push_back(ranked[i].position);
         }
         begin = end;
     }
-    size_t position = 0;
-    std::erase_if(children, [&](const State&) { return is_kept[position++] == 0; });
+    std::sort(kept.begin(), kept.end());
+    return kept;
+}
+
+void Space::keep_sample(std::vector<State>& children) const {
+    std::vector<State> kept;
+    for (const size_t position : representatives(children, options_.sample_depth, options_.sample_seed)) {
+        kept.push_back(std::move(children[position]));
+    }
+    children.swap(kept);
 }
 
 std::shared_ptr<const PathNode> Space::path_through(const LoopNest& nest) {
@@ -180,7 +189,7 @@ std::shared_ptr<const PathNode> Space::path_through(const LoopNest& nest) {
 Pruned Space::decide(const LoopNest& nest, const Decision& decision, LoopNest& child) {
     const Pruned reason = target_->apply(*index_, shared_->pool, nest, decision, child);
     if (reason != Pruned::None) {
-        pruned_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+        shared_->pruned[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
     }
     return reason;
 }
@@ -471,7 +480,7 @@ std::shared_ptr<Space> Space::restricted(SpaceOptions options) const {
 std::array<int64_t, static_cast<size_t>(Pruned::Count)> Space::pruned_counts() const {
     std::array<int64_t, static_cast<size_t>(Pruned::Count)> counts{};
     for (size_t i = 0; i < counts.size(); i++) {
-        counts[i] = pruned_[i].load(std::memory_order_relaxed);
+        counts[i] = shared_->pruned[i].load(std::memory_order_relaxed);
     }
     return counts;
 }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -76,6 +75,9 @@ class Space {
     std::vector<float> featurize(std::span<const State> states);
 
     std::vector<uint64_t> structural_hash(std::span<const State> states, int depth);
+    // Positions of log2 of each bucket of states that share a structural hash, chosen at random, in ascending order
+    // (Anderson et al. 2021, §3.1).
+    std::vector<size_t> representatives(std::span<const State> states, int depth, uint64_t seed) const;
     std::vector<uint64_t> identity_hash(std::span<const State> states) const;
 
     std::vector<Decision> path(const LoopNest& nest) const;
@@ -101,6 +103,7 @@ class Space {
 
     std::shared_ptr<Space> restricted(SpaceOptions options) const;
     const SpaceOptions& options() const { return options_; }
+    // Of this space, what it was restricted from, and what was restricted from that.
     std::array<int64_t, static_cast<size_t>(Pruned::Count)> pruned_counts() const;
 
     const PipelineIndex& index() const { return *index_; }
@@ -114,7 +117,7 @@ class Space {
 
     std::optional<Decision> frozen_decision(const LoopNest& nest) const;
     std::vector<DecisionFamily> families(const LoopNest& nest) const;
-    // Keeps log2 of each structural bucket of the children of one state (Anderson et al. 2021, §3.1).
+    // Keeps the representatives of the children of one state.
     void keep_sample(std::vector<State>& children) const;
     // The decisions up to a state, where its children can share them.
     static std::shared_ptr<const PathNode> path_through(const LoopNest& nest);
@@ -133,6 +136,7 @@ class Space {
 
     Costing costing(const CostModelWeights& model) const;
     double cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing);
+    double cost_remembered(const LoopNest& nest, const Groups& groups, const Costing& costing);
     double cost_row(int stage, std::span<const float> row, const Costing& costing) const;
     double cost_inlined(std::span<const InlinedRow* const> parts, const Costing& costing) const;
     // The rows of a sub-nest, averaged over several iterations where they differ.
@@ -145,7 +149,6 @@ class Space {
     SpaceOptions options_;
     std::vector<DecisionStep> steps_;
     std::shared_ptr<Shared> shared_;
-    std::array<std::atomic<int64_t>, static_cast<size_t>(Pruned::Count)> pruned_{};
 };
 
 }  // namespace metol

@@ -196,6 +196,16 @@ double Space::cost_inlined(std::span<const InlinedRow* const> parts, const Costi
 }
 
 double Space::cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing) {
+    if (options_.memoize) {
+        return cost_remembered(nest, groups, costing);
+    }
+    // The same sums in the same order, and so the same cost; but nothing lasts beyond this loop nest.
+    thread_local GroupMemo own;
+    own.clear();
+    return cost_remembered(nest, groups, {costing.model, own, costing.stage_parts});
+}
+
+double Space::cost_remembered(const LoopNest& nest, const Groups& groups, const Costing& costing) {
     thread_local std::vector<const InlinedRow*> inlined;
     inlined.clear();
     double total = 0;

@@ -1,6 +1,8 @@
 // What a Space and those restricted from it share; private to the Space.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -13,6 +15,7 @@ struct Space::Shared {
     explicit Shared(int threads) : workers(threads) {}
     Pool pool;
     Workers workers;
+    std::array<std::atomic<int64_t>, static_cast<size_t>(Pruned::Count)> pruned{};
     std::mutex memo_mutex;
     // What one cost model has found out about this pipeline.
     struct Known {

@@ -69,17 +69,20 @@ class SearchResult:
     """Other complete loop nests, each a batch of one, best first: for where `state` turns out to be of no use."""
 
 
-def runners_up(space: _core.Space, found: Sequence[tuple[float, _core.States]]) -> tuple[_core.States, ...]:
+def runners_up(
+    space: _core.Space, found: Sequence[tuple[float, _core.States]], most: int = _ALTERNATIVES
+) -> tuple[_core.States, ...]:
     """Return the best few of these complete loop nests but the very best, each once.
 
     Args:
         space: Their space.
         found: Costs and loop nests, each a batch of one, in any order.
+        most: How many at most.
     """
     distinct: dict[int, _core.States] = {}
     for _, state in sorted(found, key=lambda pair: pair[0]):
         distinct.setdefault(int(space.identity_hash(state)[0]), state)
-    return tuple(distinct.values())[1 : 1 + _ALTERNATIVES]
+    return tuple(distinct.values())[1 : 1 + most]
 
 
 def run_starts(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

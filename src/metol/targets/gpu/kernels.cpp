@@ -47,6 +47,41 @@ std::vector<Site> places(const PipelineIndex& index, const LoopNest& nest, int s
     return sites;
 }
 
+// Is a bound the lesser or greater of the end of a loop that `is_cut` and something else?
+template <typename IsCut>
+bool is_clamped(const BoundExpr& bound, const IsCut& is_cut) {
+    bool is_choice = false;
+    bool moves = false;
+    for (const BoundInstruction& one : bound.program) {
+        is_choice = is_choice || one.op == BoundOp::Min || one.op == BoundOp::Max;
+        moves = moves || ((one.op == BoundOp::PushMin || one.op == BoundOp::PushMax) && is_cut(one.value));
+    }
+    return is_choice && moves;
+}
+
+// Is a Func read at coordinates that are clamped, so that one block needs more of it than another? Halide 21 then takes
+// for the extent of the region that blocks need the distance from the least to the greatest of all of them.
+bool is_read_clamped(const PipelineIndex& index, const LoopNest& nest, int func) {
+    for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
+        const Stage& stage = index.stage(consumer.stage);
+        const FuncSchedule& reader = nest[stage.func];
+        const bool is_root = reader.placement == Placement::Root;
+        // What one block of a kernel, and all that is inside it, sees of a loop that no other block has a part of.
+        const auto is_cut = [&](int64_t loop) {
+            return !is_root || nest_of(index, nest, consumer.stage).levels[kBlocks][static_cast<size_t>(loop)] > 1;
+        };
+        for (const BoundPair& bounds : stage.edges[static_cast<size_t>(consumer.edge)].bounds) {
+            if (is_clamped(bounds.min, is_cut) || is_clamped(bounds.max, is_cut)) {
+                return true;
+            }
+        }
+        if (reader.placement == Placement::Inline && is_read_clamped(index, nest, stage.func)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Values of one thread's tile that are in registers at once, 32 bits each.
 double tile_registers(const Stage& stage, const StageNest& nest) {
     double points = 1;
@@ -110,7 +145,7 @@ std::vector<Site> kernel_sites(const PipelineIndex& index, const LoopNest& nest,
 }
 
 bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int func) {
-    if (!index.has_identity_computed[static_cast<size_t>(func)]) {
+    if (!index.has_identity_computed[static_cast<size_t>(func)] || is_read_clamped(index, nest, func)) {
         return false;
     }
     for (int reader : readers_of(index, nest, func)) {
