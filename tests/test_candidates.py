@@ -21,13 +21,16 @@ def report_of(spill_bytes: int) -> KernelReport:
     return KernelReport(kernel, None, ())
 
 
-def candidates(searched: int) -> list[Candidate]:
-    """As many that a search found, and one that none did; each has as many directives as come before it."""
+def candidates(searched: int, step: float = 0.01) -> list[Candidate]:
+    """As many that a search found, each dearer by `step`, and one that none did; each has as many directives as come
+    before it."""
 
     def made(count: int) -> tuple[Directive, ...]:
         return (Directive(0, 0, Call.COMPUTE_ROOT),) * count
 
-    found = [Candidate("alternative" if i else "search", lambda count=i: made(count), 1.0 + i) for i in range(searched)]
+    found = [
+        Candidate("alternative" if i else "search", lambda count=i: made(count), 1 + step * i) for i in range(searched)
+    ]
     return [*found, Candidate("root", lambda: made(searched), math.nan)]
 
 
@@ -92,6 +95,16 @@ def test_only_a_few_are_assembled_where_all_spill() -> None:
     assert choice is not None
     assert judge.verified == [0, 1, 2, 3, 4]
     assert choice.verification.spill_bytes == 700
+
+
+def test_what_is_much_dearer_does_not_stand_in_for_what_spills() -> None:
+    judge = Judge((40, 0))
+    frame = schedule_with(chain, ())
+    cheap, _ = first_accepted(candidates(2, step=0.2), frame, judge.refuse, judge.verify)
+    dear, _ = first_accepted(candidates(2, step=0.3), frame, judge.refuse, judge.verify)
+    assert cheap is not None
+    assert dear is not None
+    assert (cheap.candidate.origin, dear.candidate.origin) == ("alternative", "search")
 
 
 def test_what_no_search_found_does_not_stand_in_for_what_spills() -> None:

@@ -48,6 +48,8 @@ _NEST_VERSION = 1
 _MOST_ALTERNATIVES = 9
 # What spills at most so many times as much as what spills least is as good (Anderson et al. 2021, §6.1).
 _SPILL_TOLERANCE = 1.5
+# What is predicted to take so many times as long is no better for not spilling.
+_MOST_DEARER = 1.25
 # To assemble the kernels of one more takes seconds, of large pipelines half a minute.
 _MOST_SPILLING = 5
 
@@ -217,8 +219,8 @@ def first_accepted(
 ) -> tuple[Choice | None, tuple[str, ...]]:
     """Return the first candidate that is accepted, if any, and why each before it was not.
 
-    One whose kernels spill registers is passed over for one that does not; where the best few that a search found do,
-    the first of those that spill little is taken (Anderson et al. 2021, §6.1).
+    One whose kernels spill registers is passed over for one that does not and is predicted to be about as fast; where
+    the best few that a search found spill, the first of those that spill little is taken (Anderson et al. 2021, §6.1).
 
     Args:
         candidates: Best first.
@@ -229,7 +231,7 @@ def first_accepted(
     refusals: list[str] = []
     spilling: list[tuple[Choice, str]] = []
     for candidate in candidates:
-        if spilling and (len(spilling) == _MOST_SPILLING or math.isnan(candidate.cost_seconds)):
+        if spilling and not _is_about_as_good(candidate, spilling):
             break
         verification = Verification()
         try:
@@ -248,6 +250,12 @@ def first_accepted(
             spilling.append((Choice(candidate, schedule, verification), f"{ORIGINS[candidate.origin]}: {refusal}"))
         refusals.append(f"{ORIGINS[candidate.origin]}: {refusal}")
     return _first_that_spills_little(spilling, refusals)
+
+
+def _is_about_as_good(candidate: Candidate, spilling: Sequence[tuple[Choice, str]]) -> bool:
+    """Whether a candidate is worth assembling, where all before it spill."""
+    first = spilling[0][0].candidate
+    return len(spilling) < _MOST_SPILLING and candidate.cost_seconds <= _MOST_DEARER * first.cost_seconds
 
 
 def _first_that_spills_little(

@@ -33,7 +33,7 @@ def tune(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="beam (the default), greedy, random, mcts, batch, grouping (GPUs) or mcts+real: trees that are measured."
+            help="beam (the default), greedy, random, mcts, batch, grouping (for GPUs) or mcts+real: measured trees."
         ),
     ] = None,
     retrain: Annotated[
