@@ -452,3 +452,8 @@ def test_whatever_halide_lowers_gets_a_schedule(tmp_path: Path) -> None:
 def test_pipeline_that_halide_refuses_too_is_an_error_about_what_was_read() -> None:
     with pytest.raises(ExtractionError, match=r"reads `table.* unbounded; clamp the coordinate"):
         metol.autoschedule(read_anywhere(inline=False), options=QUICK, threads=1)
+
+
+def test_what_verify_may_be_is_told() -> None:
+    with pytest.raises(MetolError, match="True, False or `kernels`, not `kernel`"):
+        metol.autoschedule(chain(), verify="kernel")  # type: ignore[arg-type]

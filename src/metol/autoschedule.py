@@ -27,6 +27,9 @@ from metol.verification import Verification, require_means, verify_for
 
 __all__ = ["Result", "autoschedule"]
 
+# Of `verify`: compile, and run nothing.
+_KERNELS = "kernels"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -145,15 +148,18 @@ def autoschedule(
         threads=threads,
         keep=keep,
     )
+    runs = verify != _KERNELS
+    if isinstance(verify, str) and runs:
+        raise MetolError(f"`verify` is True, False or `{_KERNELS}`, not `{verify}`.")
     if verify:
-        require_means(planner.target, runs=verify is True)
+        require_means(planner.target, runs=runs)
     with planner.acceptance() as acceptance:
         found = planner.search(is_cancelled)
         choice, refusals = first_accepted(
             found.candidates,
             planner.frame,
             acceptance.refusal,
-            lambda schedule: _verify(planner, schedule, runs=verify is True) if verify else Verification(),
+            lambda schedule: _verify(planner, schedule, runs=runs) if verify else Verification(),
         )
     if choice is None:
         raise planner.read if isinstance(planner.read, ExtractionError) else _refused(refusals[-1])

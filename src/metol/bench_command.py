@@ -177,7 +177,7 @@ def _device(name: str | None, *, is_wanted: bool, is_run: bool, threads: int) ->
     from metol.bench_device import NO_GPU, find_bench_device
 
     device = find_bench_device(name, threads=threads)
-    if device is None:
+    if device is None or (is_run and device.is_missing):
         say(f"[red]{escape(NO_GPU)}[/red]")
         raise typer.Exit(_NO_GPU_EXIT)
     if is_run and not device.is_here:

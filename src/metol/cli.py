@@ -138,6 +138,7 @@ def schedule(
                     strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
                 ),
                 threads=threads,
+                verify="kernels" if verify and _can_assemble(target) else False,
                 keep=keep or [],
                 is_cancelled=is_cancelled,
             )
@@ -181,6 +182,19 @@ def _best_record(path: Path, source: Any, terms: dict[str, Any], target: str, si
 
 def _tell_how_to_stop() -> None:
     say("finishing with the best schedule found so far; Ctrl-C again gives up")
+
+
+def _can_assemble(target: str) -> bool:
+    """Whether kernels that spill registers can be told here, before the rest is verified."""
+    from metol.errors import MissingToolError
+    from metol.measure import find_ptxas
+    from metol.verification import has_cuda
+
+    if not has_cuda(target):
+        return False
+    with contextlib.suppress(MissingToolError):
+        return bool(find_ptxas())
+    return False
 
 
 def _verify(source: Any, found: Any, gpu: str | None, threads: int | None, sizes: Any) -> None:

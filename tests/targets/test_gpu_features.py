@@ -8,7 +8,19 @@ from types import MappingProxyType
 
 import halide as hl
 import pytest
-from small_pipelines import PIPELINES, X, blur, convolution, finish, gpu_space, histogram, image, make_gpu_space, matmul
+from small_pipelines import (
+    PIPELINES,
+    X,
+    Y,
+    blur,
+    convolution,
+    finish,
+    gpu_space,
+    histogram,
+    image,
+    make_gpu_space,
+    matmul,
+)
 
 from metol import _core
 from metol.lower import Call, gpu_directives
@@ -198,7 +210,8 @@ READS_THREADS = {  # blur_y of that kernel
     "unique_register_lines_read_per_thread": 3,
     "register_allocation_bytes_read_per_realization": 6,
     "num_global_mem_loads_per_block": 0,
-    "working_set": 6,
+    "working_set": 256 * 6,
+    "working_set_at_task": 256 * 6,
 }
 
 
@@ -345,3 +358,23 @@ def test_no_decision_leaves_nothing_to_choose(name: str) -> None:
     leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
     for place in range(len(leaves)):
         assert len(leaves.take([place]).describe()) == len(dag.funcs)
+
+
+def test_what_is_read_pointwise_is_inline_unless_its_reader_is() -> None:
+    source, first, second, output = (
+        image(60, 40, pixel=hl.Float(32)),
+        hl.Func("first"),
+        hl.Func("second"),
+        hl.Func("output"),
+    )
+    first[X, Y] = hl.exp(source[X, Y] + source[X + 1, Y])
+    second[X, Y] = first[X, Y] * 2
+    output[X, Y] = second[X, Y] + second[X + 1, Y]
+    dag, space = gpu_space(lambda: finish(output, sizes=(40, 24)))
+    places = {dag.funcs[func].name.split("$")[0]: func for func in range(len(dag.funcs))}
+    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    seen = set()
+    for described in (leaves.take([i]).describe() for i in range(200)):
+        seen.add(tuple(described[places[name]].placement == _core.Placement.INLINE for name in ("second", "first")))
+    # Of `second` in memory, `first` is inline; of `second` inline, it may be either.
+    assert seen == {(False, True), (True, True), (True, False)}

@@ -41,7 +41,7 @@ _SERIES: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
 class SearchMemory(AppExperiment):
     """Memory of searches."""
 
-    title = "Memory of searches (MiB)"
+    title = "Memory of searches (MB)"
     measurement = "memory of searches for a GPU"
 
     def depends_on(self, setting: Setting) -> str:
@@ -59,7 +59,7 @@ class SearchMemory(AppExperiment):
             (one.subject, *(_cell(one, name, place) for place, name in enumerate(_SERIES))) for one in outcomes
         )
         most = tuple(_most(outcomes, name, place) for place, name in enumerate(_SERIES))
-        return (TextTable(f"{self.title}, {PAPER}, in MB", ("app", *_SERIES), lines, (("most", *most),)),)
+        return (TextTable(f"{self.title}, {PAPER}", ("app", *_SERIES), lines, (("most", *most),)),)
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw the memory of each."""
@@ -67,19 +67,25 @@ class SearchMemory(AppExperiment):
         draw_bars(
             axis,
             [one.subject for one in outcomes],
-            {name: [one.value(name, MEMORY) for one in outcomes] for name in _SERIES},
+            {name: [_megabytes(one, name) for one in outcomes] for name in _SERIES},
         )
-        axis.set(ylabel="most memory (MiB)")
+        axis.set(ylabel="most memory (MB)")
         draw_legend(axis, fontsize="x-small")
+
+
+def _megabytes(one: Outcome, series: str) -> float | None:
+    """The most that a search held, in the paper's unit."""
+    mib = one.value(series, MEMORY)
+    return None if mib is None else mib * 2**20 / 1e6
 
 
 def _cell(one: Outcome, series: str, place: int) -> str:
     paper = MEMORY_MB.get(one.subject)
-    return beside(_whole(one.value(series, MEMORY)), None if paper is None else str(paper[place]))
+    return beside(_whole(_megabytes(one, series)), None if paper is None else str(paper[place]))
 
 
 def _most(outcomes: Sequence[Outcome], series: str, place: int) -> str:
-    known = [value for one in outcomes if (value := one.value(series, MEMORY))]
+    known = [value for one in outcomes if (value := _megabytes(one, series))]
     return beside(_whole(max(known, default=None)), str(max(row[place] for row in MEMORY_MB.values())))
 
 

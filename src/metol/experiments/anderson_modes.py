@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from metol.autoschedule import autoschedule
+from metol.bench_device import find_bench_device
 from metol.errors import MetolError
 from metol.experiments.anderson_paper import COMPILE_SECONDS, CompileSeconds
 from metol.experiments.anderson_searches import GPU, PAPER, beside, search_point
 from metol.experiments.drawing import draw_bars, draw_legend
 from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.schedulers import SEARCH, AppExperiment, source_of
-from metol.measure import PipelineSource
+from metol.measure import PipelineSource, Scheduler
 from metol.options import SearchOptions
-from metol.targets.gpu import GpuMachine
 from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class CompileTimes(AppExperiment):
         points = [search_point(series, source, setting, "metol", options) for series, options in ways.items()]
         for place, series in enumerate((_GROUPING, _ONE_SHOT)):
             points[place] = _with_code(points[place], source, setting, ways[series])
-        try:
-            points.append(search_point(_PEER, source, setting, _PEER, _gpu_options()))
-        except MetolError as error:  # this Metol does not know it
-            points.append(Point(_PEER, {}, str(error)))
+        device = find_bench_device(GPU, threads=setting.options.threads)
+        assert device is not None, "it has a name"
+        told = dict(device.tell(Scheduler(_PEER)).options)
+        points.append(search_point(_PEER, source, setting, _PEER, told))
         return tuple(points), ""
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
@@ -114,19 +114,6 @@ def _with_code(point: Point, source: PipelineSource, setting: Setting, options: 
         "passed_over": float(len(result.fallbacks)),
     }
     return Point(point.series, {**point.values, **values}, point.note)
-
-
-def _gpu_options() -> dict[str, int]:
-    """What Anderson2021 wants to be told of the GPU."""
-    machine = GpuMachine.preset(GPU)
-    limits = machine.capability
-    return {
-        "parallelism": machine.multiprocessors,
-        "shared_memory_limit_kb": machine.shared_bytes_per_block // 1024,
-        "shared_memory_sm_limit_kb": limits.shared_bytes_per_multiprocessor // 1024,
-        "active_block_limit": limits.max_blocks_per_multiprocessor,
-        "active_warp_limit": limits.max_warps_per_multiprocessor,
-    }
 
 
 def _ratio(one: Outcome) -> float | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metol.bench_device import BenchDevice
-from metol.errors import ExtractionError
+from metol.errors import MetolError
 from metol.experiments.drawing import COLOURS, draw_legend, save_figure
 from metol.measure import Measurement, PipelineSource
 from metol.options import SearchOptions
@@ -63,7 +63,7 @@ def roofline_points(sources: Sequence[PipelineSource], rows: Sequence[Measuremen
     for source in sources:
         try:
             works[source.label] = least_work(Planner(source.build(), SearchOptions(weights="analytical")).form())
-        except ExtractionError:
+        except MetolError:
             continue
     return tuple(
         RooflinePoint(row.app, row.scheduler, row.run_ms, works[row.app])

@@ -27,6 +27,8 @@ __all__ = ["RunOptions", "Trial", "status_of"]
 
 # A child may take this share of the machine's memory: enough for any honest schedule, and the machine stays usable.
 _MEMORY_SHARE = 0.75
+# There where the driver of NVIDIA is.
+_NVIDIA = Path("/proc/driver/nvidia")
 # What Python, the C++ library, Halide's runtime, LLVM and the kernel (`Child`) say when there is none left, and what
 # Halide says of an allocation that is larger than it can address.
 _SIGNS_OF_MEMORY = ("MemoryError", "std::bad_alloc", "Out of memory", "out of memory", "want of memory", "maximum size")
@@ -73,7 +75,9 @@ class Trial:
         self.was_killed = False
         memory_bytes = options.memory_bytes or int(_MEMORY_SHARE * physical_memory_bytes())
         # The driver of CUDA reserves more addresses than there is memory, for that of the host and of all GPUs at once.
-        memory_bytes = 0 if "cuda" in options.target.split("-") else memory_bytes
+        features = options.target.split("-")
+        is_nvidia = "cuda" in features or ("opencl" in features and _NVIDIA.exists())
+        memory_bytes = 0 if is_nvidia else memory_bytes
         self._child: Child | None = Child(threads=options.threads, memory_bytes=memory_bytes)
 
     @property

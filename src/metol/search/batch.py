@@ -73,5 +73,5 @@ class Batch:
         return Frozen(strategy, prepass=first)
 
     def _seed_of(self, number: int) -> int:
-        """Return a seed that no other search of this batch has, nor one of the batches of the next seeds."""
-        return self.seed * self.searches + number
+        """Return a seed that no other search of this batch has, nor one of as many in those of the next seeds."""
+        return (self.seed * self.searches + number) % (1 << 32)

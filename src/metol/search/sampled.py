@@ -33,13 +33,17 @@ class Sampled:
     """What searches."""
     depth: int | None = 3
     """Depth of the structural hash that buckets share: the deeper, the more of them, and the more is looked at. None
-    for the index of the pass, from 0, of a strategy that has passes (§3.1, §4.5); of others it is 0."""
+    for the index of the pass, from 0, of a strategy that has passes; of others it is 0. The paper counts passes from 1
+    (§4.5), and levels of the loop nest; Metol's hash has the kernel of each Func at depth 1 already, and whether it is
+    computed in blocks or threads at depth 3."""
     seed: int = 0
     """Seed of the choice within a bucket, below 2^32."""
 
     def __post_init__(self) -> None:
         if self.depth is not None and self.depth < 0:
             raise SearchError(f"Hierarchical sampling needs a depth of at least 0, not {self.depth}.")
+        if not 0 <= self.seed < 1 << _SEED_BITS:
+            raise SearchError(f"Hierarchical sampling needs a seed from 0 to 2^{_SEED_BITS} - 1, not {self.seed}.")
 
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""

@@ -119,7 +119,7 @@ def fit_target(target: str | hl.Target | None, machine: Machine, *, is_chosen: b
     parsed = parse_target(target)
     if not is_chosen or not isinstance(machine, GpuMachine) or machine.capability.version is None:
         return parsed
-    if _CAPABILITY not in str(target):
+    if not _states_capability(target):
         parts = [part for part in str(parsed.to_string()).split("-") if not part.startswith(_CAPABILITY)]
         return hl.Target("-".join((*parts, machine.halide_feature)))
     if not can_run(machine, parsed):
@@ -130,6 +130,18 @@ def fit_target(target: str | hl.Target | None, machine: Machine, *, is_chosen: b
             "name another GPU."
         )
     return parsed
+
+
+def _states_capability(target: str | hl.Target | None) -> bool:
+    """Whether a user wrote a capability: an hl.Target of ``host-cuda`` has that of the GPU here, if there is one."""
+    if target is None or isinstance(target, str):
+        return _CAPABILITY in (target or "")
+    own = str(target)
+    return _CAPABILITY in own and str(hl.Target("host-cuda")).count(_capability_of(own)) == 0
+
+
+def _capability_of(target: str) -> str:
+    return next(part for part in target.split("-") if part.startswith(_CAPABILITY))
 
 
 def can_run(machine: GpuMachine, target: hl.Target) -> bool:

@@ -11,6 +11,4 @@ namespace metol::cpu {
 // what counts of vectors stand for, so vectors of different widths are added as lanes.
 void add_inlined_row(std::span<const float> part, std::span<float> row);
 
-// Fills working_set_at_root, the same for every Stage, from the rows of a whole state.
-
 }  // namespace metol::cpu

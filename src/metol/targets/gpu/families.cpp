@@ -11,13 +11,17 @@ namespace metol::gpu {
 
 namespace {
 
-// Is every value of a Func read once, by one point of the only Stage that reads it?
-bool is_read_pointwise(const PipelineIndex& index, int func) {
+// Is every value of a Func read once, by one point of the only Stage that reads it? One that is inlined itself reads as
+// often as it is asked.
+bool is_read_pointwise(const PipelineIndex& index, const LoopNest& nest, int func) {
     const std::vector<Consumer>& consumers = index.consumers[static_cast<size_t>(func)];
     if (consumers.size() != 1) {
         return false;
     }
     const Stage& reader = index.stage(consumers[0].stage);
+    if (!nest[reader.func].is_computed()) {
+        return false;
+    }
     const Edge& edge = reader.edges[static_cast<size_t>(consumers[0].edge)];
     if (edge.accesses.size() != 1 || edge.accesses[0].count != 1) {
         return false;
@@ -48,7 +52,7 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
         families.erase(families.begin());
     }
     // Nothing is computed twice, and nothing stored (Anderson et al. 2021, §4).
-    const bool is_free = families.size() > 1 && !index.func(func).is_wrapper && is_read_pointwise(index, func);
+    const bool is_free = families.size() > 1 && !index.func(func).is_wrapper && is_read_pointwise(index, nest, func);
     if (is_free) {
         families.resize(1);
     }

@@ -122,16 +122,20 @@ class StageFeaturizer {
     }
 
     void measure_working_sets(float* out) {
+        const auto threads = static_cast<double>(kernel_.threads_per_block());
         double own = 0;
         for (int32_t func : group_) {
             const Box& stored = regions_.computed(func, nest_[func].store);
-            own += is_inside(func) ? static_cast<double>(stored.points()) * index_.func(func).bytes_per_point() : 0;
+            const double copies = is_in_thread(nest_[func]) ? threads : 1;
+            const double points = is_inside(func) ? static_cast<double>(stored.points()) : 0;
+            own += copies * points * index_.func(func).bytes_per_point();
         }
-        const double at_task = kernel_.shared_bytes + kernel_.thread_bytes;
+        const double at_task = kernel_.shared_bytes + threads * kernel_.thread_bytes;
         out[k_working_set] = static_cast<float>(own);
         out[k_working_set_at_task] = static_cast<float>(at_task);
         out[k_working_set_at_thread] = static_cast<float>(kernel_.thread_bytes);
-        const double in_scope = is_root() ? 0 : is_in_thread(schedule()) ? at_task : kernel_.shared_bytes;
+        const double of_thread = is_in_thread(schedule()) ? kernel_.thread_bytes : 0;
+        const double in_scope = is_root() ? 0 : kernel_.shared_bytes + of_thread;
         out[k_working_set_at_production] = out[k_working_set_at_realization] = static_cast<float>(in_scope);
     }
 

@@ -1,6 +1,7 @@
 #include "targets/gpu/kernels.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace metol::gpu {
 
@@ -61,7 +62,11 @@ bool is_clamped(const BoundExpr& bound, const IsCut& is_cut) {
 
 // Is a Func read at coordinates that are clamped, so that one block needs more of it than another? Halide 21 then takes
 // for the extent of the region that blocks need the distance from the least to the greatest of all of them.
-bool is_read_clamped(const PipelineIndex& index, const LoopNest& nest, int func) {
+bool is_read_clamped(const PipelineIndex& index, const LoopNest& nest, int func, std::vector<uint8_t>& seen) {
+    seen.resize(index.dag->funcs.size());
+    if (std::exchange(seen[static_cast<size_t>(func)], 1) != 0) {
+        return false;
+    }
     for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
         const Stage& stage = index.stage(consumer.stage);
         const FuncSchedule& reader = nest[stage.func];
@@ -75,7 +80,7 @@ bool is_read_clamped(const PipelineIndex& index, const LoopNest& nest, int func)
                 return true;
             }
         }
-        if (reader.placement == Placement::Inline && is_read_clamped(index, nest, stage.func)) {
+        if (reader.placement == Placement::Inline && is_read_clamped(index, nest, stage.func, seen)) {
             return true;
         }
     }
@@ -145,7 +150,8 @@ std::vector<Site> kernel_sites(const PipelineIndex& index, const LoopNest& nest,
 }
 
 bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int func) {
-    if (!index.has_identity_computed[static_cast<size_t>(func)] || is_read_clamped(index, nest, func)) {
+    std::vector<uint8_t> seen;
+    if (!index.has_identity_computed[static_cast<size_t>(func)] || is_read_clamped(index, nest, func, seen)) {
         return false;
     }
     for (int reader : readers_of(index, nest, func)) {

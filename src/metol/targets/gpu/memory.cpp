@@ -133,16 +133,18 @@ LaneStrides StageMemory::strides_of(const EffectiveAccess& access) {
     const int func = access.producer;
     const Func& producer = index_.func(func);
     const std::vector<int64_t> stored = stored_extents(index_, nest_, regions_, func);
-    LaneStrides strides = {0, 0, 0};
+    LaneStrides strides;
     const int inner = innermost_dim(index_, nest_, func);
     double distance = producer.value_bytes.empty() ? producer.bytes_per_point() : producer.value_bytes.front();
     for (int rank = 0; rank < static_cast<int>(access.jacobian.size()); rank++) {
         const int d = rank == 0 ? inner : rank <= inner ? rank - 1 : rank;
         const auto dim = static_cast<size_t>(d);
+        LaneStride& stride = strides.emplace_back();
+        stride.bytes = distance;
         for (size_t i = 0; i < motion_.size(); i++) {
             for (size_t k = 0; k < kBlockDimensions; k++) {
                 const bool turns = access.phases[dim][i] && motion_[i][k] != 0;
-                strides[k] += turns ? NAN : times(access.jacobian[dim][i], motion_[i][k]) * distance;
+                stride.steps[k] += turns ? NAN : times(access.jacobian[dim][i], motion_[i][k]);
             }
         }
         distance *= static_cast<double>(stored[dim]);

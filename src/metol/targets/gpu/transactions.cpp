@@ -8,6 +8,7 @@ namespace metol::gpu {
 namespace {
 
 constexpr int64_t kWordBytes = 4;
+constexpr double kRounding = 1e-6;
 // Far enough from all other lanes to share nothing with them.
 constexpr int64_t kApartBytes = int64_t{1} << 40;
 
@@ -28,6 +29,29 @@ bool is_active(const Lanes& lanes, const std::array<int64_t, kBlockDimensions>& 
     return place[0] < lanes.active[0] && place[1] < lanes.active[1] && place[2] < lanes.active[2];
 }
 
+// Where a thread goes, in bytes from some start that is aligned to anything.
+int64_t address_of(const Lanes& lanes, const LaneStrides& strides, const std::array<int64_t, kBlockDimensions>& place) {
+    double address = 0;
+    std::array<bool, kBlockDimensions> is_unknown{};
+    for (const LaneStride& stride : strides) {
+        double coordinate = 0;
+        for (size_t k = 0; k < kBlockDimensions; k++) {
+            const bool is_known = !std::isnan(stride.steps[k]);
+            coordinate += is_known ? static_cast<double>(place[k]) * stride.steps[k] : 0;
+            is_unknown[k] = is_unknown[k] || !is_known;
+        }
+        // Thirds add up to a little less than a whole.
+        address += std::floor(coordinate + kRounding) * stride.bytes;
+    }
+    auto bytes = static_cast<int64_t>(address);
+    int64_t apart = kApartBytes;
+    for (size_t k = 0; k < kBlockDimensions; k++) {
+        bytes += is_unknown[k] ? place[k] * apart : 0;
+        apart *= lanes.block[k];
+    }
+    return bytes;
+}
+
 int32_t active_lanes(const Lanes& lanes, int64_t warp) {
     int32_t count = 0;
     for (int32_t lane = 0; lane < lanes.warp_threads; lane++) {
@@ -36,7 +60,7 @@ int32_t active_lanes(const Lanes& lanes, int64_t warp) {
     return count;
 }
 
-// Where the active lanes of a warp go, each place once, in bytes from some start that is aligned to anything.
+// Where the active lanes of a warp go, each place once.
 std::vector<int64_t> addresses(const Lanes& lanes, const LaneStrides& strides, int64_t warp) {
     std::vector<int64_t> found;
     for (int32_t lane = 0; lane < lanes.warp_threads; lane++) {
@@ -44,14 +68,7 @@ std::vector<int64_t> addresses(const Lanes& lanes, const LaneStrides& strides, i
         if (!is_active(lanes, place)) {
             continue;
         }
-        int64_t address = 0;
-        int64_t apart = kApartBytes;
-        for (size_t d = 0; d < kBlockDimensions; d++) {
-            const auto steps = static_cast<double>(place[d]);
-            address += std::isnan(strides[d]) ? place[d] * apart : static_cast<int64_t>(std::floor(steps * strides[d]));
-            apart *= lanes.block[d];
-        }
-        found.push_back(address);
+        found.push_back(address_of(lanes, strides, place));
     }
     make_distinct(found);
     return found;

@@ -5,8 +5,13 @@
 
 namespace metol::gpu {
 
-// How many bytes neighbours along each dimension of the block are apart; NaN where that is not known.
-using LaneStrides = std::array<double, kBlockDimensions>;
+// How one coordinate of what is accessed moves from one thread to its neighbour along each dimension of the block, NaN
+// where that is not known, and how many bytes its neighbours are apart.
+struct LaneStride {
+    std::array<double, kBlockDimensions> steps{};
+    double bytes = 0;
+};
+using LaneStrides = std::vector<LaneStride>;  // [dimensions of what is accessed]
 
 // The threads of a block that an access is made by, and the block that they are in.
 struct Lanes {
