@@ -160,7 +160,15 @@ Pruned check_occupied(const GpuParameters& machine, const Stage& stage, const Bo
     }
     const int64_t lanes = (threads + warp - 1) / warp * warp;
     const bool is_idle = static_cast<double>(threads) < kLeastLaneShare * static_cast<double>(lanes);
-    return is_idle && tiles >= warp ? Pruned::IdleLanes : Pruned::None;
+    if (!is_idle || tiles < warp) {
+        return Pruned::None;
+    }
+    // A block numbers its threads along three loops: where these are short, no choice keeps the lanes busy.
+    int64_t most = 1;
+    for (const std::vector<int32_t>& choices : thread_choices(machine, stage, loops, nest)) {
+        most *= choices.back();
+    }
+    return most >= warp ? Pruned::IdleLanes : Pruned::None;
 }
 
 Pruned apply_tile(const GpuParameters& machine, const PipelineIndex& index, Pool& pool, const Decision& decision,

@@ -133,22 +133,7 @@ std::vector<DecisionFamily> thread_families(const GpuParameters& machine, const 
     decision.kind = DecisionKind::Parallel;
     decision.func = step.func;
     decision.stage = step.stage;
-    DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
-    const std::vector<int> order = parallel_loops(stage, own.vector_loop);
-    for (size_t d = 0; d < std::min(order.size(), kBlockDimensions); d++) {
-        const auto loop = static_cast<size_t>(order[d]);
-        const int64_t tiles = divide_up(std::max<int64_t>(1, loops[order[d]].extent()), own.levels[kPoint][loop]);
-        const int32_t most = std::min(power_of_two_at_least(tiles), machine.max_threads_per_block);
-        std::vector<int32_t>& choices = family.choices[loop];
-        choices.clear();
-        const std::span<const int32_t> counts =
-            d == 0 ? std::span<const int32_t>(kFirstThreads) : std::span<const int32_t>(kOtherThreads);
-        std::copy_if(counts.begin(), counts.end(), std::back_inserter(choices),
-                     [&](int32_t count) { return count <= most; });
-        if (choices.empty()) {
-            choices.push_back(most);
-        }
-    }
+    DecisionFamily family{decision, thread_choices(machine, stage, loops, own)};
     return {family};
 }
 

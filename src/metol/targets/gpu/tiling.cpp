@@ -56,6 +56,27 @@ std::vector<int> parallel_loops(const Stage& stage, int first) {
     return loops;
 }
 
+std::vector<std::vector<int32_t>> thread_choices(const GpuParameters& machine, const Stage& stage, const Box& loops,
+                                                 const StageNest& nest) {
+    std::vector<std::vector<int32_t>> all(stage.loops.size(), {1});
+    const std::vector<int> order = parallel_loops(stage, nest.vector_loop);
+    for (size_t d = 0; d < std::min(order.size(), kBlockDimensions); d++) {
+        const auto loop = static_cast<size_t>(order[d]);
+        const int64_t tiles = divide_up(extent_of(loops, loop), nest.levels[kPoint][loop]);
+        const int32_t most = std::min(power_of_two_at_least(tiles), machine.max_threads_per_block);
+        std::vector<int32_t>& choices = all[loop];
+        choices.clear();
+        const std::span<const int32_t> counts =
+            d == 0 ? std::span<const int32_t>(kFirstThreads) : std::span<const int32_t>(kOtherThreads);
+        std::copy_if(counts.begin(), counts.end(), std::back_inserter(choices),
+                     [&](int32_t count) { return count <= most; });
+        if (choices.empty()) {
+            choices.push_back(most);
+        }
+    }
+    return all;
+}
+
 bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage) {
     const Func& func = index.func(stage.func);
     return stage.index > 0 && stage.is_associative && !stage.is_extern && !stage.is_undef &&

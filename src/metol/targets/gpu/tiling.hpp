@@ -16,6 +16,10 @@ struct Tile {
 // ones or, where `first` is a reduction loop, the reduction loops. Empty for code that is not ours.
 std::vector<int> parallel_loops(const Stage& stage, int first);
 
+// Threads that are offered along each loop of a Stage at root, in ascending order: 1 alone beyond those of a block.
+std::vector<std::vector<int32_t>> thread_choices(const GpuParameters& machine, const Stage& stage, const Box& loops,
+                                                 const StageNest& nest);
+
 // Can a Stage of a Func at root be spread over threads that update one place after the other, whoever comes first? The
 // GPUs that Halide makes code for update words of 32 bits atomically. Only of what has no pure loops is it asked.
 bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage);
