@@ -1,6 +1,8 @@
 #include "targets/gpu/kernels.hpp"
 
 #include <cmath>
+#include <map>
+#include <optional>
 #include <utility>
 
 namespace metol::gpu {
@@ -85,6 +87,82 @@ bool is_read_clamped(const PipelineIndex& index, const LoopNest& nest, int func,
         }
     }
     return false;
+}
+
+// [dimensions of a Func][loops of a Stage]: how a coordinate moves with a loop.
+using Slopes = std::vector<std::array<double, kMaxLoops>>;
+
+// How the places at which a Func is read move with the loops of the Stage inside which it is; nothing where two reads
+// move apart, or nobody knows.
+class ReadMotion {
+public:
+    ReadMotion(const PipelineIndex& index, const LoopNest& nest, int host) : index_(index), nest_(nest), host_(host) {}
+
+    const std::optional<Slopes>& of(int func) {
+        const auto known = motions_.find(func);
+        return known != motions_.end() ? known->second : motions_[func] = find(func);
+    }
+
+private:
+    std::optional<Slopes> find(int func) {
+        std::optional<Slopes> motion;
+        for (int reader : readers_of(index_, nest_, func)) {
+            if (index_.stage(reader).func == func) {
+                continue;
+            }
+            for (const EffectiveAccess& access : effective_reads(index_, nest_, reader)->accesses) {
+                if (access.producer != func) {
+                    continue;
+                }
+                std::optional<Slopes> moved = motion_of(access, reader);
+                if (!moved || (motion && *motion != *moved)) {
+                    return std::nullopt;
+                }
+                motion = std::move(moved);
+            }
+        }
+        return motion;
+    }
+
+    std::optional<Slopes> motion_of(const EffectiveAccess& access, int reader) {
+        const Stage& stage = index_.stage(reader);
+        const bool is_host = reader == host_;
+        if (!is_host && !of(stage.func)) {
+            return std::nullopt;
+        }
+        Slopes slopes(access.jacobian.size());
+        for (size_t d = 0; d < slopes.size(); d++) {
+            for (size_t i = 0; i < stage.loops.size(); i++) {
+                const double slope = access.jacobian[d][i];
+                if (slope == 0 || stage.loops[i].is_reduction) {
+                    continue;
+                }
+                for (size_t k = 0; k < kMaxLoops && !is_host; k++) {
+                    slopes[d][k] += slope * (*of(stage.func))[static_cast<size_t>(stage.loops[i].pure_dim)][k];
+                }
+                slopes[d][i] += is_host ? slope : 0;
+            }
+        }
+        return slopes;
+    }
+
+    const PipelineIndex& index_;
+    const LoopNest& nest_;
+    int host_;
+    std::map<int, std::optional<Slopes>> motions_;
+};
+
+// Do all that read a Func inside the threads of a Stage move alike, so that they stay as far apart as they are?
+bool is_read_together(const PipelineIndex& index, const LoopNest& nest, int func) {
+    const std::vector<int> readers = readers_of(index, nest, func);
+    if (readers.empty()) {
+        return true;
+    }
+    int host = readers.front();
+    while (is_in_thread(nest[index.stage(host).func])) {
+        host = nest[index.stage(host).func].compute.stage;
+    }
+    return ReadMotion(index, nest, host).of(func).has_value();
 }
 
 // Values of one thread's tile that are in registers at once, 32 bits each.
@@ -174,6 +252,9 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
 }
 
 bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int func) {
+    if (!is_read_together(index, nest, func)) {
+        return false;
+    }
     for (int reader : readers_of(index, nest, func)) {
         const Stage& stage = index.stage(reader);
         const StageNest& own = nest_of(index, nest, reader);
