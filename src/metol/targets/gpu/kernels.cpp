@@ -95,7 +95,7 @@ using Slopes = std::vector<std::array<double, kMaxLoops>>;
 // How the places at which a Func is read move with the loops of the Stage inside which it is; nothing where two reads
 // move apart, or nobody knows.
 class ReadMotion {
-public:
+  public:
     ReadMotion(const PipelineIndex& index, const LoopNest& nest, int host) : index_(index), nest_(nest), host_(host) {}
 
     const std::optional<Slopes>& of(int func) {
@@ -103,7 +103,7 @@ public:
         return known != motions_.end() ? known->second : motions_[func] = find(func);
     }
 
-private:
+  private:
     std::optional<Slopes> find(int func) {
         std::optional<Slopes> motion;
         for (int reader : readers_of(index_, nest_, func)) {
