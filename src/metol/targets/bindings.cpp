@@ -5,6 +5,7 @@
 
 #include "targets/cpu/cpu_parameters.hpp"
 #include "targets/gpu/gpu_parameters.hpp"
+#include "targets/gpu/limits.hpp"
 
 namespace py = pybind11;
 
@@ -49,9 +50,10 @@ void bind_targets(py::module_& m) {
                                     METOL_FIELD(shared_reserved_bytes) METOL_FIELD(shared_banks)
                                         METOL_FIELD(seconds_per_shared_turn) METOL_FIELD(seconds_per_barrier)
                                             METOL_FIELD(warps_to_hide_latency) METOL_FIELD(seconds_per_launch)
-                                                METOL_FIELD(seconds_per_atomic) METOL_FIELD(seconds_per_sector)
-                                                    METOL_FIELD(seconds_per_l2_byte)
+                                                METOL_FIELD(seconds_per_atomic) METOL_FIELD(seconds_per_loop_turn)
+                                                    METOL_FIELD(seconds_per_sector) METOL_FIELD(seconds_per_l2_byte)
                                                         METOL_FIELD(seconds_per_memory_byte) METOL_FIELD(point_seconds)
                                                             METOL_FIELD(is_on_host);
 #undef METOL_FIELD
+    m.attr("GPU_MOST_UNROLLED") = metol::gpu::kMostUnrolled;
 }

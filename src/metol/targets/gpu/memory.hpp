@@ -53,6 +53,9 @@ class StageMemory {
     // Adds what an access asks for, that a thread makes to so many elements.
     void add_traffic(const EffectiveAccess& access, double per_thread, Traffic& sum);
     double bytes_read(const Box& loops, bool is_whole);
+    // Does a thread keep what it sums up in registers while its reduction loops turn? Compilers do where no condition
+    // lies between the points of its tile, and no load may read what is stored.
+    bool keeps_sums();
 
     const GpuParameters& machine_;
     const PipelineIndex& index_;
