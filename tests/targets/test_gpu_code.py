@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 import halide as hl
+import pytest
+from small_pipelines import PIPELINES
 
 import metol
 import metol_apps
@@ -73,3 +75,24 @@ def test_outputs_that_may_be_their_input_compute_no_point_twice() -> None:
     assert {d.args[4] for d in result.schedule.directives if d.call is Call.SPLIT} == {Tail.GUARD_WITH_IF}
     assert not any(d.call is Call.SPECIALIZE for d in result.schedule.directives)
     assert any(d.call is Call.GPU_BLOCKS and Var("x_block") in d.args for d in result.schedule.directives)
+
+
+def test_outputs_of_a_promised_size_have_one_kernel() -> None:
+    pipeline = metol_apps.get("harris").build()
+    options = SearchOptions(strategy="batch", fixed_sizes=True)
+    result = metol.autoschedule(pipeline, target="cuda", gpu="a100", options=options, threads=2)
+    assert result.schedule.has_fixed_sizes
+    assert not any(d.branch or d.call is Call.SPECIALIZE for d in result.schedule.directives)
+    output = len(result.schedule.funcs) - 1
+    tails = {d.args[4] for d in result.schedule.directives if d.func == output and d.call is Call.SPLIT}
+    assert tails <= {Tail.ROUND_UP, Tail.SHIFT_INWARDS}
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("name", ["matmul_output", "convolution", "in_place"])
+def test_outputs_of_a_promised_size_are_right(name: str) -> None:
+    options = SearchOptions(strategy="greedy", fixed_sizes=True)
+    result = metol.autoschedule(PIPELINES[name](), target="host-opencl", options=options, verify=True)
+    assert result.schedule.has_fixed_sizes
+    assert "estimated size" in result.verification

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests
@@ -47,8 +48,8 @@ def gpu_directives(
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
         on_host: Funcs that the CPU computes, at root.
-        options: What the user promised about the outputs. Promises of sizes make no difference: the kernel for sizes of
-            at least a block is as good.
+        options: What the user promised about the outputs. A version for the estimated size beside others is not made:
+            the kernel for sizes of at least a block has constant sizes inside.
     """
     tails = TailRule(dag, facts_of_nests(dag, schedules), options)
     loops: dict[int, _StageLoops] = {}
@@ -71,7 +72,10 @@ def gpu_directives(
             stage = dag.stages[stage_id]
             # Halide runs an extern stage on the CPU, and copies what comes of it; an undefined one has no code.
             if not stage.is_extern and not stage.is_undef and schedule.func not in on_host:
-                directives += loops[stage_id].versions(tails)
+                made = loops[stage_id]
+                directives += made.fixed_version(tails) if options.fixed_sizes else made.versions(tails)
+        if options.fixed_sizes and func.is_output:
+            directives += fixed_sides(dag, schedule.func)
     return tuple(with_guards_named(dag, directives))
 
 
@@ -135,26 +139,31 @@ class _StageLoops:
 
         A loop that is estimated to be shorter than a block stays guarded in both.
         """
-
-        def first(loop: int, factor: int, size: OutputSize = OutputSize.ANY) -> Tail:
-            if not self._is_root:
-                return Tail.GUARD_WITH_IF
-            return tails.first_split(self._stage, loop, factor, is_tile=True, is_only=False, size=size)
-
-        def directives(calls: _Calls, branch: tuple[int, ...] = ()) -> list[Directive]:
-            return [Directive(self._stage.func, self._stage.index, *call, branch) for call in calls]
-
-        inner = Tail.GUARD_WITH_IF if tails.splits_inside_out(self._stage) else tails.inner_split(self._stage)
-        plain = directives(self.calls(first, inner))
+        plain = self._version(tails, lambda _: OutputSize.ANY)
         shifted = self._shiftable(tails) if self._is_root else {}
         if not shifted:
             return plain
-        whole = self.calls(
-            lambda loop, factor: first(loop, factor, OutputSize.TILE if loop in shifted else OutputSize.ANY), inner
-        )
+        whole = self._version(tails, lambda loop: OutputSize.TILE if loop in shifted else OutputSize.ANY, (0,))
         least = [(self._stage.loops[loop].pure_dim, factor) for loop, factor in shifted.items()]
-        condition: _Calls = [(Call.SPECIALIZE, tuple(number for pair in least for number in pair))]
-        return [*directives(condition), *directives(whole, (0,)), *plain]
+        condition = tuple(number for pair in least for number in pair)
+        return [Directive(self._stage.func, self._stage.index, Call.SPECIALIZE, condition), *whole, *plain]
+
+    def fixed_version(self, tails: TailRule) -> list[Directive]:
+        """Return the only version of the Stage that outputs of the estimated size need."""
+        return self._version(tails, lambda _: OutputSize.ESTIMATED)
+
+    def _version(
+        self, tails: TailRule, size: Callable[[int], OutputSize], branch: tuple[int, ...] = ()
+    ) -> list[Directive]:
+        """Return one version of the Stage, for sizes of the output that are told by loop."""
+
+        def first(loop: int, factor: int) -> Tail:
+            if not self._is_root:
+                return Tail.GUARD_WITH_IF
+            return tails.first_split(self._stage, loop, factor, is_tile=True, is_only=False, size=size(loop))
+
+        inner = Tail.GUARD_WITH_IF if tails.splits_inside_out(self._stage) else tails.inner_split(self._stage)
+        return [Directive(self._stage.func, self._stage.index, *call, branch) for call in self.calls(first, inner)]
 
     def _shiftable(self, tails: TailRule) -> dict[int, int]:
         """Return the loops of an output whose last block can be shifted inwards, and the points of a block."""
