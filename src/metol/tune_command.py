@@ -1,7 +1,7 @@
 """The command `metol tune`: measures schedules until a budget is spent, shows how it goes, and writes the best.
 
 In: words from a shell. Out: progress on stderr, a table on stdout, files, and exit code 1 where a pipeline could not be
-tuned. The first Ctrl-C settles for the best so far.
+tuned, 3 where the target's device is missing. The first Ctrl-C settles for the best so far.
 """
 
 import contextlib
@@ -64,7 +64,9 @@ def tune(
     from metol.options import SearchOptions
     from metol.pipeline import read_estimates
     from metol.tune import TuningFailure
+    from metol.verification import require_device
 
+    require_device(target)
     outputs = [path for path in (json, python, cpp) if path is not None]
     pipelines = _expand(sources)
     _check(pipelines, outputs, records, resume)

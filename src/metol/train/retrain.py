@@ -14,7 +14,7 @@ from metol.cost import Member, Weights
 from metol.cost_choice import choose_weights
 from metol.measure import Status
 from metol.pipeline import op_classes
-from metol.train.fit import FitOptions, find_scaling, find_units, loss_of, make_batch
+from metol.train.fit import FIRST_SHARE, FitOptions, find_scaling, find_units, loss_of, make_batch
 from metol.train.network import Batch, CoefficientNetwork, NetworkShape
 from metol.train.table import FeatureTable, table_of_nests
 from metol.tune import Problem, Record
@@ -69,8 +69,11 @@ class FineTuner:
         torch.manual_seed(self.seed)
         shape = NetworkShape(len(table.features), table.operations.shape[1], len(table.terms))
         network = CoefficientNetwork(shape, *find_scaling(table, _LEAST_DEVIATION))
+        units = find_units(table, "residual")
+        with torch.no_grad():
+            network.gains.bias.copy_(torch.from_numpy(FIRST_SHARE * (units > 0)))
         names = tuple(op.name for op in op_classes())
-        return Weights((network.export(),), find_units(table, "residual"), table.features, table.terms, names)
+        return Weights((network.export(),), units, table.features, table.terms, names)
 
     def _fine_tuned(self, member: Member, batch: Batch) -> Member:
         network = CoefficientNetwork.of(member)
