@@ -57,6 +57,7 @@ class Holding:
         self._runs: list[tuple[Callable[[], object], Callable[[], object] | None]] = []
         self._case: Case | None = None
         self._outputs: list[Array] = []
+        self._inputs: dict[str, Any] = {}
 
     def hold(self, request: m.Hold) -> m.Held:
         """Compile a schedule, run it once and compare; it is held if it is right.
@@ -96,9 +97,10 @@ class Holding:
         """Compile and run with inputs and outputs on the device; the second run tells how long one takes."""
         import halide as hl
 
-        from metol.measure.device_run import DeviceRun
+        from metol.measure.device_run import DeviceRun, inputs_of
 
-        device = DeviceRun.bind(pipeline, self._target, case)
+        self._inputs = self._inputs or inputs_of(case)
+        device = DeviceRun.bind(pipeline, self._target, case, self._inputs)
         device.pipeline.compile_jit(self._target)
         compile_seconds = time.perf_counter() - start
         try:

@@ -244,7 +244,7 @@ def _constant_gains(batch: Batch, options: FitOptions) -> torch.Tensor:
         learned=sum_by_sample(batch.learned, batch),
         sample_of_row=torch.arange(samples),
     )
-    constant = (FIRST_SHARE * batch.learned.any(dim=0)).requires_grad_()
+    constant: torch.Tensor = (FIRST_SHARE * batch.learned.any(dim=0)).requires_grad_()
     optimizer = torch.optim.Adam([constant], _CONSTANT_RATE)
     for _ in range(options.constant_steps):
         optimizer.zero_grad()
