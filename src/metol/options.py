@@ -173,7 +173,7 @@ class SearchOptions:
                 )
             return Grouping(machine, self.fusion)
         if self.strategy == "batch":
-            return self._batch
+            return self.batch
         greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
         beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
         if self.strategy == "random":
@@ -198,7 +198,8 @@ class SearchOptions:
         return Refined((Annealed(found, seed=self.seed),)) if self.anneal else found
 
     @property
-    def _batch(self) -> Batch:
+    def batch(self) -> Batch:
+        """The batch of searches that the options describe, whatever the strategy."""
         return Batch(
             self.searches,
             self.beam_width,

@@ -46,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
         (("--records", "nowhere/a.db"), "There is no folder `nowhere`"),
         (("pipelines.py:ramp", "--json", "best.json"), "write one schedule"),
         (("--strategy", "grouping"), "`grouping` makes kernels for a GPU"),
+        (("--mode", "20x80", "--strategy", "mcts"), "by the strategy `batch`, and not by `mcts`"),
     ],
 )
 def test_mistake_is_told_in_one_line_with_exit_code_2(words: tuple[str, ...], message: str, folder: Path) -> None:

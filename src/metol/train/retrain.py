@@ -33,7 +33,8 @@ _LEAST_DEVIATION = 1.0
 class FineTuner:
     """Fits the cost model to what was measured of one pipeline, beginning each time with the weights as they came.
 
-    The weights are those that the search goes by; where it goes by none, a network that corrects nothing.
+    The weights are those that the search goes by; where it goes by none, or is to begin afresh, a network that corrects
+    nothing.
     """
 
     steps: int = 60
@@ -42,6 +43,8 @@ class FineTuner:
     """Of Adam."""
     seed: int = 0
     """Of a network that begins at nothing."""
+    is_fresh: bool = False
+    """Whether each fit begins at nothing (Anderson et al. 2021, §6), whatever weights there are."""
 
     def retrain(self, problem: Problem, measured: Sequence[Record]) -> _core.CostModel:
         """Return a model that knows the measurements so far; that of the search where they are too few."""
@@ -58,8 +61,10 @@ class FineTuner:
         if table is None or len(table.seconds) < _LEAST_SAMPLES:
             return None
         space = problem.planner.form().space
-        base = choose_weights(problem.options.weights, problem.planner.machine, space) or self._blank(table)
+        known = None if self.is_fresh else choose_weights(problem.options.weights, problem.planner.machine, space)
+        base = known or self._blank(table)
         base.require_fit(space)
+        torch.set_num_threads(1)  # as in `fit`: more would wait for each other
         batch = make_batch(table, base.units)
         members = tuple(self._fine_tuned(member, batch) for member in base.members)
         return Weights(members, base.units, base.features, base.terms, base.operations)

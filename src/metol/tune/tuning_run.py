@@ -98,7 +98,7 @@ class TuningRun:
         self._is_cancelled = is_cancelled
         self._journal = Journal(problem, records)
         self._standings = Standings()
-        self._tuner = Tuner(problem, settings.tuner, self._standings)
+        self._tuner = Tuner(problem, settings.tuner, self._standings, lambda: is_cancelled() or clock.seconds_left <= 0)
         self._parts = parts
         self._part_seconds = math.inf if clock.budget.seconds is None else clock.budget.seconds / parts
         self._part_trials = None if clock.budget.trials is None else max(1, clock.budget.trials // parts)
