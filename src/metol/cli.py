@@ -1,7 +1,7 @@
 """The command line: `metol schedule`, `tune`, `check`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
 
 In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
-2 for a mistake of the user's, which is told in one line, 3 where `bench --gpu` finds no GPU, 130 for Ctrl-C. Heavy
+2 for a mistake of the user's, which is told in one line, 3 where there is no GPU to run on, 130 for Ctrl-C. Heavy
 imports wait until a command needs them.
 """
 
@@ -20,7 +20,7 @@ from metol.bench_command import SOURCE_HELP, Seed, Threads, bench, print_report
 from metol.check_command import check
 from metol.console import print_checks, say, wide_console
 from metol.destinations import require_writable
-from metol.errors import MetolError
+from metol.errors import MetolError, MissingDeviceError
 from metol.records_command import records as records_commands
 from metol.train_command import train as train_commands
 from metol.tune_command import tune
@@ -37,6 +37,8 @@ app = typer.Typer(
 
 # 128 and the number of SIGINT, as shells have it.
 _INTERRUPTED = 130
+# For scripts: there is nothing to run on.
+_NO_DEVICE = 3
 
 Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 
@@ -47,7 +49,7 @@ def main() -> None:
         app()
     except MetolError as error:
         say(f"[red]{escape(str(error))}[/red]")
-        sys.exit(2)
+        sys.exit(_NO_DEVICE if isinstance(error, MissingDeviceError) else 2)
     except (KeyboardInterrupt, SystemExit) as end:  # typer makes the one of the other
         if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
             raise

@@ -10,12 +10,12 @@ from metol import _core
 from metol.cost import Weights
 from metol.errors import WeightsError
 from metol.targets import Machine
-from metol.targets.cpu import CpuMachine
+from metol.targets.cpu import CpuMachine, default_cache_directory
 
 __all__ = ["ANALYTICAL", "AUTO", "choose_weights", "own_weights_path"]
 
 AUTO = "auto"
-"""This machine's own weights, else those that come with Metol for its vectors, else none."""
+"""The CPU's or the GPU's own weights, else those that come with Metol for the CPU's vectors, else none."""
 
 ANALYTICAL = "analytical"
 """No weights: the analytical model alone."""
@@ -36,12 +36,12 @@ def choose_weights(name: str, machine: Machine, space: _core.Space) -> Weights |
     Raises:
         WeightsError: there is no such file, or it is something else.
     """
-    if name == ANALYTICAL or (name == AUTO and not isinstance(machine, CpuMachine)):
+    if name == ANALYTICAL:
         return None
     if name != AUTO:
         return _load(Path(name))
-    assert isinstance(machine, CpuMachine)
-    candidates = [own_weights_path(machine), *([_SHIPPED] if machine.vector_bytes in _SHIPPED_FOR else [])]
+    is_shipped = isinstance(machine, CpuMachine) and machine.vector_bytes in _SHIPPED_FOR
+    candidates = [own_weights_path(machine), *([_SHIPPED] if is_shipped else [])]
     return next((weights for path in candidates if (weights := _fitting(path, space)) is not None), None)
 
 
@@ -57,9 +57,11 @@ def _fitting(path: Path, space: _core.Space) -> Weights | None:
     return weights
 
 
-def own_weights_path(machine: CpuMachine) -> Path:
-    """Return where the weights lie that were trained on this machine by `metol calibrate --full`."""
-    return machine.cache_path().with_suffix(".weights.npz")
+def own_weights_path(machine: Machine) -> Path:
+    """Return where the weights lie that were trained here: by `metol calibrate --full`, or by `metol train gpu`."""
+    if isinstance(machine, CpuMachine):
+        return machine.cache_path().with_suffix(".weights.npz")
+    return default_cache_directory() / f"gpu-{machine.fingerprint}.weights.npz"
 
 
 def _load(path: Path) -> Weights:

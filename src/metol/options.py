@@ -120,8 +120,8 @@ class SearchOptions:
     """Whether an output gets a version for its estimated extents along loops that are whole around others, beside those
     for other sizes: faster there, and half as much code again."""
     weights: str = "auto"
-    """What predicts run times: ``auto`` for the weights that were trained on this machine, else those that come with
-    Metol for its vectors, if any; ``analytical`` for the analytical model alone; or a file of weights."""
+    """What predicts run times: ``auto`` for the weights that were trained on this CPU or GPU, else those that come with
+    Metol for the CPU's vectors, if any; ``analytical`` for the analytical model alone; or a file of weights."""
     budget_seconds: float | None = 6.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 
@@ -173,7 +173,7 @@ class SearchOptions:
                 )
             return Grouping(machine, self.fusion)
         if self.strategy == "batch":
-            return self._batch
+            return self.batch
         greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
         beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
         if self.strategy == "random":
@@ -198,7 +198,8 @@ class SearchOptions:
         return Refined((Annealed(found, seed=self.seed),)) if self.anneal else found
 
     @property
-    def _batch(self) -> Batch:
+    def batch(self) -> Batch:
+        """The batch of searches that the options describe, whatever the strategy."""
         return Batch(
             self.searches,
             self.beam_width,

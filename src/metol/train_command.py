@@ -1,9 +1,12 @@
 """The commands `metol train`: random programs are measured, a cost model is fitted to them, and told how good it is.
 
-In: words from a shell. Out: a folder of samples, a file of weights, tables and plots.
+In: words from a shell. Out: a folder of samples, a file of weights, tables and plots. `metol train gpu` does all of it
+for the GPU of this machine; exit code 3 where there is none.
 """
 
-import contextlib
+import os
+import shlex
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +19,8 @@ from metol.destinations import require_writable
 from metol.errors import MetolError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from metol.targets.cpu import CpuMachine
     from metol.train import ProgramSamples
 
@@ -29,6 +34,9 @@ Decided = Annotated[
         help="Part of the decisions that is made, 1 for whole loop nests; may be repeated.",
     ),
 ]
+
+_DeviceTarget = typer.Option(help="Only samples for this target: host, cuda or opencl; by default what there is.")
+_DeviceName = typer.Option(help="Only samples of this GPU, by part of its name.")
 
 train = typer.Typer(
     help="Measure random programs, and fit the cost model to them.", no_args_is_help=True, rich_markup_mode=None
@@ -51,6 +59,12 @@ def generate(
     generation: Annotated[
         int, typer.Option(min=0, help="Rounds of training before; another one measures programs again.")
     ] = 0,
+    target: Annotated[
+        str, typer.Option(help="Halide target: host, or cuda or opencl for the GPU that is here.")
+    ] = "host",
+    gpu: Annotated[
+        str | None, typer.Option(help="Which GPU that is, such as h100; by default it is described by its driver.")
+    ] = None,
     program: Annotated[
         list[str] | None, typer.Option(help=f"{SOURCE_HELP}, in place of random programs; may be repeated.")
     ] = None,
@@ -60,7 +74,9 @@ def generate(
     from metol.measure import PipelineSource
     from metol.train import Collector, CollectPlan, DrawPlan, SampleFiles
     from metol.tune import TuningBudget
+    from metol.verification import require_device
 
+    require_device(target)
     limits = TuningBudget.parse(budget)
     sources = [PipelineSource.parse(text) for text in program or ()]
     files = SampleFiles(out)
@@ -75,14 +91,18 @@ def generate(
         draw=DrawPlan(count),
         weights=weights,
         generation=generation,
-    )
+    ).for_target(target, gpu)
+    with first_interrupt(lambda: say("ending after this program")) as is_cancelled:
+        _tell(Collector(files, plan).run(limits, sources, is_cancelled))
+
+
+def _tell(measured: "Iterator[ProgramSamples]") -> None:
+    """Tell of each program as soon as it is measured."""
     started, programs, samples = time.monotonic(), 0, 0
-    with contextlib.ExitStack() as stack:
-        is_cancelled = stack.enter_context(first_interrupt(lambda: say("ending after this program")))
-        for one in Collector(files, plan).run(limits, sources, is_cancelled):
-            programs += bool(one.samples)
-            samples += sum(bool(sample.rounds_ms) for sample in one.samples)
-            say(f"{_line(one)}  ({programs} programs, {samples} samples, {time.monotonic() - started:.0f} s)")
+    for one in measured:
+        programs += bool(one.samples)
+        samples += sum(bool(sample.rounds_ms) for sample in one.samples)
+        say(f"{_line(one)}  ({programs} programs, {samples} samples, {time.monotonic() - started:.0f} s)")
 
 
 def _line(program: "ProgramSamples") -> str:
@@ -117,18 +137,20 @@ def fit(
         list[str] | None, typer.Option(help="Program to judge by, in place of one in ten; may be repeated.")
     ] = None,
     decided: Decided = None,
+    target: Annotated[str | None, _DeviceTarget] = None,
+    gpu: Annotated[str | None, _DeviceName] = None,
     report: Annotated[Path | None, typer.Option(help="Folder for plots.")] = None,
 ) -> None:
     """Fit the cost model to samples; needs the extra `train`."""
     from metol.provenance import Provenance
-    from metol.train import SampleFolders, make_table, require_extra, score_models, summary_of
+    from metol.train import SampleFolders, make_table, require_extra, samples_of, score_models, summary_of
 
     require_extra()
     from metol.train import FitOptions
 
     require_writable(out)
     files = SampleFolders(data)
-    programs = files.load()
+    programs = samples_of(files.load(), target, gpu)
     table = make_table(programs, files.machine_of, decided=decided or (1.0,), tell=say)
     options = FitOptions(members=members, epochs=epochs, seed=seed)
     result = score_models(table, options, held_out=held_out or (), compare=compare, tell=say)
@@ -146,14 +168,16 @@ def evaluate(
     data: Annotated[list[Path], typer.Argument(help="Folders of samples.")],
     holdout: Annotated[bool, typer.Option("--holdout", help="Only programs that no fit has ever seen.")] = False,
     decided: Decided = None,
+    target: Annotated[str | None, _DeviceTarget] = None,
+    gpu: Annotated[str | None, _DeviceName] = None,
     report: Annotated[Path | None, typer.Option(help="Folder for plots.")] = None,
 ) -> None:
     """Tell how well weights predict samples, program by program."""
     from metol.cost import Weights
-    from metol.train import SampleFolders, evaluate_weights, make_table, rows_per_second
+    from metol.train import SampleFolders, evaluate_weights, make_table, rows_per_second, samples_of
 
     files = SampleFolders(data)
-    table = make_table(files.load(), files.machine_of, decided=decided or (1.0,), tell=say)
+    table = make_table(samples_of(files.load(), target, gpu), files.machine_of, decided=decided or (1.0,), tell=say)
     trained = Weights.load(weights)
     result = evaluate_weights(trained, table, only_held_out=holdout)
     console = wide_console()
@@ -162,6 +186,58 @@ def evaluate(
     say(f"the core evaluates {rows_per_second(trained, table) / 1e6:.2f} million rows a second, on one core")
     if report is not None:
         say(f"plots: {', '.join(map(str, result.save_plots(report)))}")
+
+
+@train.command("gpu")
+def train_gpu(
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of weights; samples and a report lie beside it.")],
+    budget: Annotated[str, typer.Option(help="For everything: 25min, 1h30min, or a number of programs.")] = "25min",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the samples that are there.")] = False,
+    target: Annotated[str, typer.Option(help="cuda or opencl.")] = "cuda",
+    gpu: Annotated[
+        str | None, typer.Option(help="Which GPU that is, such as h100; by default it is described by its driver.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the CPU beside it; by default all.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first random program; the others follow.")] = 0,
+    members: Annotated[int, typer.Option(min=1, help="Networks of the ensemble.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="At most.")] = 200,
+) -> None:
+    """Measure, fit and judge weights for the GPU of this machine; Ctrl-C fits to what there is."""
+    from metol.verification import require_device
+
+    require_device(target)
+    import metol_apps
+    from metol.interrupts import first_interrupt
+    from metol.measure import PipelineSource
+    from metol.train import SampleFiles, require_extra
+    from metol.tune import TuningBudget
+
+    require_extra()
+    from metol.train import FitOptions, GpuTraining
+
+    limits, started = TuningBudget.parse(budget), time.monotonic()
+    training = GpuTraining(
+        out,
+        target,
+        gpu,
+        threads=threads or len(os.sched_getaffinity(0)),
+        seed=seed,
+        applications=tuple(PipelineSource.parse(f"app:{name}") for name in metol_apps.names("full")),
+        options=FitOptions(members=members, epochs=epochs, seed=seed),
+    )
+    for path in (out, training.report_path):
+        require_writable(path)
+    known = len(SampleFiles(training.folder).programs())
+    if known and not resume:
+        raise MetolError(f"`{training.folder}` holds the samples of {known} programs; go on with them by --resume.")
+    with first_interrupt(lambda: say("fitting to what there is after this program")) as is_cancelled:
+        _tell(training.collect(limits, is_cancelled))
+    left = float("inf") if limits.seconds is None else limits.seconds - (time.monotonic() - started)
+    trained = training.fit(left, say)
+    wide_console().print(trained.judged.table().to_rich())
+    training.report_path.write_text(trained.report(shlex.join(["metol", *sys.argv[1:]])), encoding="utf-8")
+    say("these weights are used from now on" if trained.is_used else trained.why_not)
+    say(f"weights: {out}; report: {training.report_path}; samples: {training.folder}")
 
 
 def train_here(machine: "CpuMachine", budget: str) -> None:

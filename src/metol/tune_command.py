@@ -1,7 +1,7 @@
 """The command `metol tune`: measures schedules until a budget is spent, shows how it goes, and writes the best.
 
 In: words from a shell. Out: progress on stderr, a table on stdout, files, and exit code 1 where a pipeline could not be
-tuned. The first Ctrl-C settles for the best so far.
+tuned, 3 where the target's device is missing. The first Ctrl-C settles for the best so far.
 """
 
 import contextlib
@@ -29,7 +29,13 @@ def tune(
     budget: Annotated[str | None, typer.Option(help="10min (the default), 90s, 1h30min or 200 trials.")] = None,
     records: Annotated[Path | None, typer.Option(help="Keep everything that is measured in this database.")] = None,
     resume: Annotated[Path | None, typer.Option(help="The same, of a database that is there: go on from it.")] = None,
-    mode: Annotated[str, typer.Option(help="greedy, beam, sample-32 or tune")] = "tune",
+    mode: Annotated[
+        str,
+        typer.Option(
+            help="greedy, beam, sample-32, tune, or ROUNDSxSAMPLES such as 20x80: in each round so many searches, and "
+            "the cost model fitted anew after it."
+        ),
+    ] = "tune",
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -64,7 +70,9 @@ def tune(
     from metol.options import SearchOptions
     from metol.pipeline import read_estimates
     from metol.tune import TuningFailure
+    from metol.verification import require_device
 
+    require_device(target)
     outputs = [path for path in (json, python, cpp) if path is not None]
     pipelines = _expand(sources)
     _check(pipelines, outputs, records, resume)
@@ -82,7 +90,7 @@ def tune(
     named = [source.with_parameters(generator_param or []) for source in pipelines]
     options = SearchOptions(fixed_sizes=fixed_sizes, seed=seed)
     run = _Tuning(
-        mode, strategy, budget, options, asks_peers=peers, seed=seed, retrainer=_retrainer() if retrain else None
+        mode, strategy, budget, options, asks_peers=peers, seed=seed, retrainer=_retrainer(mode, is_wanted=retrain)
     )
     results = run.tune(named, how, resume or records, must_exist=resume is not None)
     _print_results(results)
@@ -128,12 +136,17 @@ def _expand(texts: Sequence[str]) -> "list[PipelineSource]":
     return sources
 
 
-def _retrainer() -> "Retrainer":
-    """Return what fits the cost model between batches; raises MetolError where the packages for it are missing."""
+def _retrainer(mode: str, *, is_wanted: bool) -> "Retrainer | None":
+    """Return what fits the cost model between batches or rounds; raises MetolError where its packages are missing."""
+    from metol.tune import RoundPlan
+
+    has_rounds = RoundPlan.parse(mode) is not None
+    if not is_wanted and not has_rounds:
+        return None
     from metol.train import FineTuner, require_extra
 
     require_extra()
-    return FineTuner()
+    return FineTuner(is_fresh=has_rounds)
 
 
 class _Tuning:

@@ -15,7 +15,9 @@ from metol.errors import MetolError
 from metol.framing import frame_of
 from metol.lower import Call, Directive, Schedule, Site, Var
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan, measure_together
-from metol.measure.together import _Held, _Team
+from metol.measure import messages as m
+from metol.measure.holding import DeviceFailedError
+from metol.measure.together import _Held, _Member, _Team
 from metol.pipeline import extract
 
 BRIEF = TogetherPlan(rounds=2, most_rounds=2, round_seconds=0.002, patience=1e3)
@@ -199,6 +201,55 @@ def test_nothing_to_measure_is_nothing_measured(planted, one_core) -> None:
 def test_rounds_go_on_until_the_two_quickest_agree(rounds_ms: tuple[float, ...], is_known: bool) -> None:
     held = _Held(0, 0, Measurement("app", "#0"), 1.0, rounds_ms)
     assert _Team._is_known(held, TogetherPlan(), 1.0) == is_known
+
+
+@pytest.mark.slow
+def test_what_there_is_no_time_to_compile_is_refused(planted, one_core) -> None:
+    rows = measured(planted(), plan=replace(BRIEF, compile_seconds=0.0))
+    assert {row.status for row in rows} == {Status.REFUSED}
+    assert {row.detail for row in rows} == {"there was no time left to compile it"}
+
+
+def test_few_children_share_a_device(planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metol.measure.together.os.sched_getaffinity", lambda _: set(range(64)))
+    on_cpu, on_gpu = (_Team(planted(), RunOptions(target=target), "") for target in ("host", "host-cuda"))
+    assert (len(on_cpu._members), len(on_gpu._members)) == (64, 8)
+    # Its driver needs more addresses than there is memory.
+    assert [team._members[0]._memory_bytes > 0 for team in (on_cpu, on_gpu)] == [True, False]
+
+
+class RefusingChild:
+    """Stands in for a child whose device is out of order after its second schedule."""
+
+    started = 0
+
+    def __init__(self, **_: object) -> None:
+        type(self).started += 1
+        self.asked = 0
+
+    def ask(self, request: m.Request, seconds: float) -> object:
+        if isinstance(request, m.Build):
+            return m.Done(0.0)
+        self.asked += 1
+        if self.asked == 2:
+            return m.Failure(DeviceFailedError.__name__, "CUDA error: illegal address", True)
+        return m.Held(self.asked - 1, 0.1, 1.0, "")
+
+    def close(self) -> None:
+        pass
+
+
+def test_who_shares_a_child_whose_device_failed_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metol.measure.together.Child", RefusingChild)
+    member = _Member(PipelineSource.parse("app:blur"), RunOptions(target="host-cuda"), "", 0)
+    (schedule, *_) = schedules()
+    assert member.compile(0, schedule) is None
+    failed = member.compile(1, schedule)
+    assert failed.status is Status.RUN_FAILED
+    assert "illegal address" in failed.detail
+    assert member.held == []
+    assert member.compile(0, schedule) is None
+    assert RefusingChild.started == 2
 
 
 def test_rounds_that_time_nothing_are_refused() -> None:

@@ -115,17 +115,15 @@ print(choose_machine(parse_target(sys.argv[1])).name)
 """
 
 
-@pytest.mark.parametrize(
-    ("target", "name"), [("cuda", "Fake GPU"), ("host-cuda", "Fake GPU"), ("opencl", "NVIDIA GeForce RTX 2080 Ti")]
-)
-def test_the_driver_chooses_where_nobody_else_does(target: str, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["cuda", "host-cuda"])
+def test_the_driver_chooses_where_nobody_else_does(target: str, tmp_path: Path) -> None:
     driver(tmp_path, HOPPER)
     folders = f"{tmp_path}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     command = [sys.executable, "-c", CHOICE, target]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env={**os.environ, "LD_LIBRARY_PATH": folders}
     )
-    assert done.stdout.strip() == name
+    assert done.stdout.strip() == "Fake GPU"
 
 
 @pytest.mark.gpu

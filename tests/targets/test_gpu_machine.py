@@ -1,6 +1,7 @@
 """Descriptions of GPUs, and the choice of a machine by Halide target."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import halide as hl
 import pytest
@@ -8,7 +9,7 @@ from small_pipelines import matmul
 
 from metol.errors import MachineFormatError, UnsupportedTargetError
 from metol.pipeline import extract
-from metol.targets import choose_machine, fit_target, machine_parameters, parse_target
+from metol.targets import choose_machine, fit_target, load_machine, machine_parameters, parse_target
 from metol.targets import machine as machine_choice
 from metol.targets.cpu import CpuMachine
 from metol.targets.gpu import DEVICES, GpuMachine, gpu_parameters
@@ -133,3 +134,34 @@ def test_arithmetic_is_per_stage_and_faster_with_more_lanes() -> None:
     # The update multiplies and adds; the pure definition is a constant.
     zero, product = dag.funcs[dag.stages[0].func].stages
     assert few[product] > few[zero]
+
+
+@pytest.mark.parametrize("name", ["h100", "gtx1080ti", "opencl-cpu"])
+def test_a_description_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
+    machine = GpuMachine.preset(name, threads=3)
+    machine.save(tmp_path / "gpu.json")
+    assert load_machine(tmp_path / "gpu.json") == machine
+    CpuMachine.default(threads=2).save(tmp_path / "cpu.json")
+    assert load_machine(tmp_path / "cpu.json") == CpuMachine.default(threads=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "machine file"),
+        ("7", "gpu.json"),
+        ('{"capability": 7}', "cannot be read"),
+        ('{"format": "metol gpu", "version": 2, "capability": 7}', "of version 2"),
+    ],
+)
+def test_what_describes_no_machine_is_an_error_that_names_the_file(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "gpu.json").write_text(text)
+    with pytest.raises(MachineFormatError, match=message) as caught:
+        load_machine(tmp_path / "gpu.json")
+    assert "gpu.json" in str(caught.value)
+
+
+def test_a_fingerprint_tells_gpus_apart_whatever_cpu_is_beside_them() -> None:
+    names = {GpuMachine.preset(name, threads=2).fingerprint for name in DEVICES}
+    assert len(names) == len(DEVICES)
+    assert GpuMachine.preset("a100", threads=3).fingerprint == GpuMachine.preset("a100", threads=2).fingerprint

@@ -17,7 +17,7 @@ from metol.train.split import Split
 
 torch = pytest.importorskip("torch")
 
-from metol.train.fit import FitOptions, Fitted, _shape, find_scaling, find_units, fit, make_batch  # noqa: E402
+from metol.train.fit import FIRST_SHARE, FitOptions, Fitted, _shape, find_scaling, find_units, fit, make_batch  # noqa: E402
 from metol.train.network import CoefficientNetwork, deviation_of, predict_seconds  # noqa: E402
 
 SEEDS = tuple(range(12))
@@ -172,6 +172,19 @@ def test_terms_that_the_analytical_model_knows_have_no_unit(table: FeatureTable)
     assert (units[is_known] == 0).all()
     assert (find_units(table, "network")[is_known] > 0).all()
     assert (find_units(table, "network")[~table.values.any(axis=0)] == 0).all()
+
+
+def test_a_term_that_the_analytical_model_does_not_know_comes_alive(table: FeatureTable) -> None:
+    units = find_units(table, "residual")
+    totals = np.zeros((len(table.seconds), len(units)))
+    np.add.at(totals, table.sample_of_row, table.values.astype(np.float64))
+    ratios = totals / table.analytical_seconds[:, None]
+    # One that all samples have, and that is least like the rest of their time.
+    usable = [term for term in np.flatnonzero(units) if (totals[:, term] > 0).all()]
+    unknown = max(usable, key=lambda term: np.log(ratios[:, term]).std())
+    dear = replace(table, seconds=table.analytical_seconds * (1 + ratios[:, unknown] / np.median(ratios[:, unknown])))
+    (member,) = fit(dear, SPLIT, BRIEF).weights.members
+    assert member.gain_biases[unknown] > 10 * FIRST_SHARE
 
 
 def test_networks_of_an_ensemble_differ_in_what_they_predict(table: FeatureTable) -> None:

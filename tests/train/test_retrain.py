@@ -1,10 +1,13 @@
 """Fine-tuning while tuning: what was measured is predicted better, as the core predicts it."""
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from measured_programs import planner_of, program_of
+from some_weights import some_weights
 
 pytest.importorskip("torch")
 
@@ -16,9 +19,9 @@ from metol.train.table import table_of_nests
 SLOWER = 3.0
 
 
-def measured(count: int) -> tuple[SimpleNamespace, list[SimpleNamespace]]:
+def measured(count: int, gpu: str | None = None) -> tuple[SimpleNamespace, list[SimpleNamespace]]:
     """A problem, and records of its loop nests: all take so many times as long as the analytical model says."""
-    planner = planner_of(program_of(0))
+    planner = planner_of(program_of(0), gpu)
     drawn = draw_nests(planner, planner.search(), _core.CostModel(), DrawPlan(count), 0)
     records = []
     for one in drawn:
@@ -49,6 +52,27 @@ def test_what_was_measured_is_predicted_better() -> None:
     before, after = errors(problem, records, problem.planner.model), errors(problem, records, model)
     np.testing.assert_allclose(before, -np.log(SLOWER), rtol=1e-6)
     assert np.abs(after).mean() < 0.5 * np.abs(before).mean()
+
+
+def test_on_a_gpu_what_was_measured_is_predicted_better_too() -> None:
+    problem, records = measured(12, "a100")
+    model = FineTuner(is_fresh=True).retrain(problem, records)
+    before, after = errors(problem, records, problem.planner.model), errors(problem, records, model)
+    assert np.abs(after).mean() < 0.5 * np.abs(before).mean()
+
+
+def test_a_fresh_fit_begins_at_nothing_whatever_weights_there_are(tmp_path: Path) -> None:
+    problem, records = measured(12)
+    file = tmp_path / "weights.npz"
+    some_weights(problem.planner.form().space, gain=2.0).save(file)
+    others = SimpleNamespace(planner=problem.planner, options=replace(problem.options, weights=str(file)))
+    gains = [
+        tuner.weights(each, records).members[0].gain_biases
+        for tuner in (FineTuner(), FineTuner(is_fresh=True))
+        for each in (problem, others)
+    ]
+    assert gains[0].tobytes() != gains[1].tobytes()
+    np.testing.assert_array_equal(gains[2], gains[3])
 
 
 def test_of_a_few_measurements_nothing_is_learned() -> None:

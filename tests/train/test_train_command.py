@@ -112,7 +112,7 @@ def test_where_no_program_is_held_out_is_told(folder: Path, weights: Path) -> No
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Measure in no time: what the tests above invented."""
 
-    def measure(self, source, seed, *, is_any_time_right=False):
+    def measure(self, source, seed, *, is_any_time_right=False, limit_seconds=0.0):
         made = sampled(PROGRAMS[seed % 3], 4)
         return replace(made, program=str(source), generation=self._plan.generation)
 

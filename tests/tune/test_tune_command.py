@@ -17,6 +17,7 @@ from command_line import PIPELINES, metol
 import metol as library
 import metol_apps
 from metol.measure import PipelineSource
+from metol.targets.gpu import detect_gpu
 from metol.tune import Records
 from metol.tune_command import _expand
 
@@ -45,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
         (("--records", "nowhere/a.db"), "There is no folder `nowhere`"),
         (("pipelines.py:ramp", "--json", "best.json"), "write one schedule"),
         (("--strategy", "grouping"), "`grouping` makes kernels for a GPU"),
+        (("--mode", "20x80", "--strategy", "mcts"), "by the strategy `batch`, and not by `mcts`"),
     ],
 )
 def test_mistake_is_told_in_one_line_with_exit_code_2(words: tuple[str, ...], message: str, folder: Path) -> None:
@@ -53,6 +55,16 @@ def test_mistake_is_told_in_one_line_with_exit_code_2(words: tuple[str, ...], me
     assert message in done.stderr
     assert done.stderr.strip().count("\n") == 0
     assert "Traceback" not in done.stderr
+
+
+def test_a_missing_device_is_told_before_anything_is_built_with_exit_code_3(folder: Path) -> None:
+    if detect_gpu() is not None:
+        pytest.skip("there is a GPU here")
+    (folder / "never.py").write_text("raise AssertionError('it was built')")
+    done = metol("tune", "never.py:ramp", "--target", "cuda", cwd=folder)
+    assert done.returncode == 3, done.stderr
+    assert "Schedules for CUDA cannot be run, for there is no GPU here" in done.stderr
+    assert done.stderr.strip().count("\n") == 0
 
 
 def test_files_of_the_suite_stand_for_its_apps(tmp_path: Path) -> None:

@@ -289,3 +289,18 @@ def test_a_later_run_measures_again_only_what_it_compares_with(tmp_path: Path) -
     # The search's own, the safe schedule, and the best three.
     assert 2 <= len(again) <= 5
     assert len(second.measured) == 10
+
+
+@pytest.mark.parametrize("peers", [(), ("mullapudi2016",)])
+def test_what_is_told_is_what_is_done(peers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tuner, "peers", lambda *_: iter(()))
+    steps: list[str] = []
+    with brighten() as problem:
+        tune_all(
+            [problem],
+            TuningBudget(trials=4),
+            settings(StandIn(), peers=peers),
+            progress=lambda told: steps.append(told.step),
+        )
+    assert ("asking Halide's own autoschedulers" in steps) == bool(peers)
+    assert "measured" in steps

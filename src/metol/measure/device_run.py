@@ -7,7 +7,7 @@ pipeline hands out to nobody, so that a copy with parameters of our own is run.
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,12 @@ from metol.measure.case import Array, Case, allocate_output
 from metol.measure.compiled import buffer_of
 from metol.measure.serialized import load_bound_pipeline, save_pipeline
 
-__all__ = ["DeviceRun"]
+__all__ = ["DeviceRun", "inputs_of"]
+
+
+def inputs_of(case: Case) -> dict[str, Any]:
+    """Return a number or an `hl.Buffer` for each input by its name; a buffer is on the device after the first run."""
+    return {item.name: item.number if item.array is None else buffer_of(item.array, item.mins) for item in case.inputs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +38,17 @@ class DeviceRun:
     """Their memory on the host, which holds the results after `fetch`."""
 
     @staticmethod
-    def bind(pipeline: Any, target: Any, case: Case) -> "DeviceRun":
-        """Make a copy of a scheduled pipeline that runs on a case."""
-        values = {
-            item.name: item.number if item.array is None else buffer_of(item.array, item.mins) for item in case.inputs
-        }
+    def bind(pipeline: Any, target: Any, case: Case, inputs: Mapping[str, Any] | None = None) -> "DeviceRun":
+        """Make a copy of a scheduled pipeline that runs on a case.
+
+        Args:
+            pipeline: An `hl.Pipeline` that carries its schedule.
+            target: An `hl.Target` with a GPU.
+            case: What it runs on.
+            inputs: What `inputs_of` returned for the case, so that several share what they read; outputs they must not
+                share, for what one leaves there the next would be thought to have computed.
+        """
+        values = inputs_of(case) if inputs is None else dict(inputs)
         arrays = tuple(allocate_output(shape, is_aligned=True)[0] for shape in case.outputs)
         outputs = tuple(buffer_of(array, shape.mins) for array, shape in zip(arrays, case.outputs, strict=True))
         with tempfile.TemporaryDirectory(prefix="metol-") as folder:

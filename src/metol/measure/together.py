@@ -6,10 +6,12 @@ and the others are compiled anew.
 """
 
 import contextlib
+import math
 import os
 import statistics
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -18,16 +20,20 @@ from typing import Any
 from metol.errors import MetolError
 from metol.lower import Schedule
 from metol.measure import messages as m
+from metol.measure.holding import DeviceFailedError
 from metol.measure.measurement import Measurement, Status
 from metol.measure.process import Child, ChildDiedError, ChildTimeoutError, physical_memory_bytes
 from metol.measure.scheduler import Scheduler
 from metol.measure.source import PipelineSource
-from metol.measure.trial import RunOptions, Trial, status_of
+from metol.measure.trial import RunOptions, Trial, may_limit_memory, status_of
 
 __all__ = ["TogetherPlan", "measure_together"]
 
 # All children together may have this share of the machine's memory.
 _MEMORY_SHARE = 0.75
+# Each has some hundreds of MB of the device's memory for itself, before it holds any schedule.
+_MOST_ON_DEVICE = 8
+_LATE = "there was no time left to compile it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class TogetherPlan:
     """Whoever takes so many times as long as the fastest, by its first run, has one round."""
     most_ms: float = 1000.0
     """Whoever takes longer than this is not timed any better than by its first run."""
+    compile_seconds: float = math.inf
+    """After which no further schedule is compiled."""
 
     def __post_init__(self) -> None:
         """Raise MetolError where nothing would be timed."""
@@ -68,7 +76,8 @@ def measure_together(
         plan: how long to time.
 
     Returns:
-        A measurement each, in the order given; its samples are the medians of the rounds.
+        A measurement each, in the order given; its samples are the medians of the rounds. What there was no time to
+        compile was refused.
 
     Raises:
         MetolError: the pipeline cannot be built, or its reference fails.
@@ -77,11 +86,13 @@ def measure_together(
         case = _reference(source, options, folder)
         team = stack.enter_context(_Team(source, options, case))
         rows: dict[int, Measurement] = {}
+        plan = plan or TogetherPlan()
+        end = time.monotonic() + plan.compile_seconds
         # A schedule that crashes while it is timed takes others along: these are compiled once more. It is settled
         # then, so that each turn settles at least one.
         while missing := [number for number in range(len(schedules)) if number not in rows]:
-            team.compile({number: schedules[number] for number in missing}, rows)
-            team.time(plan or TogetherPlan(), rows)
+            team.compile({number: schedules[number] for number in missing}, rows, end)
+            team.time(plan, rows)
         return tuple(rows[number] for number in range(len(schedules)))
 
 
@@ -133,6 +144,9 @@ class _Member:
             return row.with_failure(status_of(str(death), Status.RUN_FAILED), str(death))
         if isinstance(answer, m.Failure):
             text = f"{answer.error}: {answer.message}"
+            if answer.error == DeviceFailedError.__name__:
+                self.close()  # what else it holds may fail for the same reason, and is compiled anew
+                return row.with_failure(status_of(text, Status.RUN_FAILED), text)
             return row.with_failure(status_of(text, Status.COMPILE_FAILED), text)
         row = replace(row, compile_seconds=answer.compile_seconds)
         if answer.problem:
@@ -178,8 +192,11 @@ class _Team:
 
     def __init__(self, source: PipelineSource, options: RunOptions, case: str) -> None:
         count = max(1, len(os.sched_getaffinity(0)))
-        memory_bytes = int(_MEMORY_SHARE * physical_memory_bytes() / count)
+        if options.is_on_device:
+            count = min(count, _MOST_ON_DEVICE)
+        memory_bytes = int(_MEMORY_SHARE * physical_memory_bytes() / count) if may_limit_memory(options.target) else 0
         self._members = [_Member(source, options, case, memory_bytes) for _ in range(count)]
+        self._label = source.label
         # A child dies with the thread that started it, and these live as long as the team.
         self._workers = ThreadPoolExecutor(max_workers=count)
         self._lock = threading.Lock()
@@ -192,8 +209,8 @@ class _Team:
             member.close()
         self._workers.shutdown()
 
-    def compile(self, schedules: dict[int, Schedule], rows: dict[int, Measurement]) -> None:
-        """Compile and verify on all cores; failures become rows."""
+    def compile(self, schedules: dict[int, Schedule], rows: dict[int, Measurement], end: float = math.inf) -> None:
+        """Compile and verify on all cores, until `end` by the clock; failures become rows, and so does who is late."""
         for member in self._members:
             # Those of an earlier turn that were timed are done.
             member.held = []
@@ -205,6 +222,9 @@ class _Team:
                     if not waiting:
                         return
                     number = waiting.pop()
+                    if time.monotonic() >= end:
+                        rows[number] = Measurement(self._label, f"#{number}").with_failure(Status.REFUSED, _LATE)
+                        continue
                 held = [one.number for one in member.held]
                 try:
                     failed = member.compile(number, schedules[number])

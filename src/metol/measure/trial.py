@@ -23,7 +23,7 @@ from metol.measure.timing import TimingPlan, has_settled, interval_of, median_of
 if TYPE_CHECKING:
     from metol.measure.given_inputs import GivenInputs
 
-__all__ = ["RunOptions", "Trial", "status_of"]
+__all__ = ["RunOptions", "Trial", "may_limit_memory", "status_of"]
 
 # A child may take this share of the machine's memory: enough for any honest schedule, and the machine stays usable.
 _MEMORY_SHARE = 0.75
@@ -54,6 +54,11 @@ class RunOptions:
     memory_bytes: int | None = None
     """Address space that a child may take; three quarters of this machine's memory if None."""
 
+    @property
+    def is_on_device(self) -> bool:
+        """Whether schedules run on a GPU, or an OpenCL device."""
+        return bool({"cuda", "opencl"} & set(self.target.split("-")))
+
     def __post_init__(self) -> None:
         """Raise MetolError on a number that makes no sense."""
         if self.threads < 1:
@@ -74,10 +79,7 @@ class Trial:
         self._timed_seconds = 0.0
         self.was_killed = False
         memory_bytes = options.memory_bytes or int(_MEMORY_SHARE * physical_memory_bytes())
-        # The driver of CUDA reserves more addresses than there is memory, for that of the host and of all GPUs at once.
-        features = options.target.split("-")
-        is_nvidia = "cuda" in features or ("opencl" in features and _NVIDIA.exists())
-        memory_bytes = 0 if is_nvidia else memory_bytes
+        memory_bytes = memory_bytes if may_limit_memory(options.target) else 0
         self._child: Child | None = Child(threads=options.threads, memory_bytes=memory_bytes)
 
     @property
@@ -283,6 +285,15 @@ class Trial:
         """Record a failure and end the child."""
         self.measurement = self.measurement.with_failure(status, detail)
         self.close()
+
+
+def may_limit_memory(target: str) -> bool:
+    """Whether a child that runs code for a target can do with limited address space.
+
+    The driver of CUDA reserves more addresses than there is memory, for that of the host and of all GPUs at once.
+    """
+    features = target.split("-")
+    return not ("cuda" in features or ("opencl" in features and _NVIDIA.exists()))
 
 
 def status_of(reason: str, status: Status) -> Status:

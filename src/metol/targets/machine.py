@@ -3,24 +3,27 @@
 Enters: a Halide target. Leaves: a `Machine`, and the parameters from which the core makes its own target.
 """
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import halide as hl
 
 from metol import _core
-from metol.errors import UnsupportedTargetError
+from metol.errors import MachineFormatError, UnsupportedTargetError
 from metol.pipeline import PipelineDag, Rfactor, Staging
 from metol.targets.cpu import CpuMachine, cpu_parameters
 from metol.targets.cpu import propose_rfactors as propose_for_cpu
 from metol.targets.cpu import propose_stagings as propose_stagings_for_cpu
-from metol.targets.gpu import GpuMachine, detect_gpu, gpu_parameters
+from metol.targets.gpu import GpuMachine, detect_gpu, detect_opencl, gpu_parameters
 
 __all__ = [
     "Machine",
     "can_run",
     "choose_machine",
     "fit_target",
+    "load_machine",
     "machine_parameters",
     "parse_target",
     "propose_rfactors",
@@ -65,9 +68,9 @@ def choose_machine(
 
     Args:
         target: What `parse_target` returned.
-        machine: What the user asked for; None for the calibrated description of this CPU, for the GPU of this machine
-            where the target has CUDA and a driver finds one that runs its code, and otherwise for an RTX 2080 Ti, or,
-            where the target states a higher compute capability than its, a later one.
+        machine: What the user asked for; None for the calibrated description of this CPU, for the GPU or the OpenCL
+            device of this machine where a driver finds one that runs the target's code, and otherwise for an RTX 2080
+            Ti, or, where the target states a higher compute capability than its, a later one.
         gpu: The name of a GPU, in place of `machine`.
         threads: Threads of the CPU to use; all of this process if None.
 
@@ -81,7 +84,7 @@ def choose_machine(
     if gpu is not None:
         machine = _named_gpu(gpu, machine, text, is_gpu=is_gpu, threads=threads)
     if machine is None and is_gpu:
-        machine = detect_gpu(threads=threads) if has_cuda else None
+        machine = detect_gpu(threads=threads) if has_cuda else detect_opencl(threads=threads)
         if machine is None or not can_run(machine, target):
             usual = (GpuMachine.preset(name, threads=threads) for name in _USUAL_GPUS)
             machine = next(each for each in usual if can_run(each, target))
@@ -99,6 +102,20 @@ def choose_machine(
             "or another GPU."
         )
     return machine.for_opencl() if isinstance(machine, GpuMachine) and not has_cuda else machine
+
+
+def load_machine(path: Path) -> Machine:
+    """Read the description of a machine from a file, that of a CPU or of a GPU.
+
+    Raises:
+        MachineFormatError: It is something else; the message names the file.
+    """
+    text = path.read_text(encoding="utf-8")
+    try:
+        is_gpu = "capability" in json.loads(text)
+        return GpuMachine.from_json(text) if is_gpu else CpuMachine.from_json(text)
+    except (json.JSONDecodeError, TypeError, MachineFormatError) as error:
+        raise MachineFormatError(f"{path}: {error}") from error
 
 
 def fit_target(target: str | hl.Target | None, machine: Machine, *, is_chosen: bool) -> Any:

@@ -9,10 +9,13 @@ from metol.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from metol.train.collect import Collector, CollectPlan
+    from metol.train.devices import samples_of
     from metol.train.draw import Drawn, DrawPlan, draw_nests
     from metol.train.evaluation import Evaluation, evaluate_weights, rows_per_second, score_models, summary_of
     from metol.train.extra import require_extra
     from metol.train.fit import FitOptions
+    from metol.train.gpu_training import GpuTraining, GpuWeights
+    from metol.train.hold_one_out import HoldOneOut, hold_one_out
     from metol.train.own import OwnTraining
     from metol.train.retrain import FineTuner
     from metol.train.samples import ProgramSamples, Sample, SampleFiles, SampleFolders
@@ -27,6 +30,9 @@ __all__ = [
     "FeatureTable",
     "FineTuner",
     "FitOptions",
+    "GpuTraining",
+    "GpuWeights",
+    "HoldOneOut",
     "OwnTraining",
     "ProgramSamples",
     "Sample",
@@ -34,9 +40,11 @@ __all__ = [
     "SampleFolders",
     "draw_nests",
     "evaluate_weights",
+    "hold_one_out",
     "make_table",
     "require_extra",
     "rows_per_second",
+    "samples_of",
     "score_models",
     "summary_of",
 ]
@@ -50,6 +58,9 @@ _HOMES = {
     "FeatureTable": "metol.train.table",
     "FineTuner": "metol.train.retrain",
     "FitOptions": "metol.train.fit",
+    "GpuTraining": "metol.train.gpu_training",
+    "GpuWeights": "metol.train.gpu_training",
+    "HoldOneOut": "metol.train.hold_one_out",
     "OwnTraining": "metol.train.own",
     "ProgramSamples": "metol.train.samples",
     "Sample": "metol.train.samples",
@@ -57,9 +68,11 @@ _HOMES = {
     "SampleFolders": "metol.train.samples",
     "draw_nests": "metol.train.draw",
     "evaluate_weights": "metol.train.evaluation",
+    "hold_one_out": "metol.train.hold_one_out",
     "make_table": "metol.train.table",
     "require_extra": "metol.train.extra",
     "rows_per_second": "metol.train.evaluation",
+    "samples_of": "metol.train.devices",
     "score_models": "metol.train.evaluation",
     "summary_of": "metol.train.evaluation",
 }

@@ -5,18 +5,20 @@ where it ended. Source: Adams et al. 2019, §5.
 """
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from metol.cost_choice import ANALYTICAL
-from metol.errors import MetolError
+from metol.errors import MetolError, UnsupportedTargetError
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan, measure_together
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.provenance import metol_version
-from metol.targets.cpu import CpuMachine
+from metol.targets import Machine, choose_machine, parse_target
+from metol.targets.gpu import GpuMachine
 from metol.train.draw import Drawn, DrawPlan, draw_nests
 from metol.train.samples import ProgramSamples, Sample, SampleFiles, sample_id
 from metol.tune import TuningBudget, machine_identity
@@ -29,6 +31,11 @@ _SEARCH = SearchOptions(
     beam_width=8, passes=1, discrepancies=False, restarts=False, budget_seconds=1.0, fixed_sizes=True
 )
 _KEPT_DETAIL = 200
+# With fewer schedules a program whose time ran out is left for another time.
+_WORTH_KEEPING = 8
+# A GPU is some 30 times as fast as two cores; what takes it less time than to launch a few kernels tells nothing else.
+_GPU_SIZES = (4, 16, 32)
+_GPU_RUN_MS = (0.02, 50.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,12 @@ class CollectPlan:
     and what is slower takes time that many others could have. In milliseconds, with a margin of two for the model."""
     threads: int = 2
     """Threads that schedules run with."""
+    target: str = "host"
+    """The Halide target, such as ``cuda``."""
+    gpu: str | None = None
+    """The name of the GPU, if the drivers' own description of it is not to be used."""
+    program_seconds: float = math.inf
+    """After which no more schedules of a program are compiled."""
     timeout_seconds: float = 30.0
     """For compiling and running one schedule."""
     weights: str = ANALYTICAL
@@ -59,6 +72,12 @@ class CollectPlan:
     """How schedules are drawn."""
     timing: TogetherPlan = field(default_factory=TogetherPlan)
     """How they are timed."""
+
+    def for_target(self, target: str, gpu: str | None = None) -> "CollectPlan":
+        """Return the plan for a target, with programs that are large enough for a GPU where it has one."""
+        if not parse_target(target).has_gpu_feature():
+            return replace(self, target=target, gpu=gpu)
+        return replace(self, target=target, gpu=gpu, sizes=_GPU_SIZES, run_ms=_GPU_RUN_MS)
 
     def source(self, seed: int) -> PipelineSource:
         """Return the program of a seed."""
@@ -81,17 +100,26 @@ class Collector:
         Args:
             files: Where samples go; programs that are there are not measured again.
             plan: What to collect.
+
+        Raises:
+            MachineFormatError: the plan names a GPU that there is not.
+            UnsupportedTargetError: the target is none of Metol's, or the GPU named is not the one that is here.
         """
         self._files = files
         self._plan = plan
-        self._machine = machine_identity()
-        self._described = CpuMachine.detect(threads=plan.threads)
+        target = parse_target(plan.target)
+        here = choose_machine(target, threads=plan.threads)
+        self._machine = machine_identity(here)
+        self._described = choose_machine(target, gpu=plan.gpu, threads=plan.threads)
+        _require_alike(self._described, here)
 
     def run(
         self,
         budget: TuningBudget,
         sources: Sequence[PipelineSource] = (),
         is_cancelled: Callable[[], bool] = lambda: False,
+        *,
+        with_random: bool = False,
     ) -> Iterator[ProgramSamples]:
         """Measure one program after the other until the budget is spent, and yield each; trials count programs.
 
@@ -99,49 +127,74 @@ class Collector:
             budget: When to end.
             sources: What to measure, in place of random programs.
             is_cancelled: Asked between programs.
+            with_random: Whether random programs take turns with the sources, and go on after them.
         """
-        started = time.monotonic()
-        known = self._files.programs()
+        end = math.inf if budget.seconds is None else time.monotonic() + budget.seconds
+        known = self._files.programs(str(self._machine.get("gpu", "")))
         done = 0
-        for seed, source in self._programs(sources):
-            is_late = budget.seconds is not None and time.monotonic() - started >= budget.seconds
-            if is_late or (budget.trials is not None and done >= budget.trials) or is_cancelled():
+        for seed, source in self._programs(sources, with_random=with_random):
+            left_seconds = end - time.monotonic()
+            if left_seconds <= 0 or (budget.trials is not None and done >= budget.trials) or is_cancelled():
                 return
             if (str(source), self._plan.generation) in known:
                 continue
-            program = self.measure(source, seed, is_any_time_right=bool(sources))
+            program = self.measure(source, seed, is_any_time_right=source in sources, limit_seconds=left_seconds)
+            if program is None:
+                return
             self._files.append(program, self._described)
             done += bool(program.samples)
             yield program
 
-    def _programs(self, sources: Sequence[PipelineSource]) -> Iterator[tuple[int, PipelineSource]]:
-        if sources:
-            yield from enumerate(sources)
-            return
-        for seed in itertools.count(self._plan.first_seed):
-            yield seed, self._plan.source(seed)
+    def _programs(
+        self, sources: Sequence[PipelineSource], *, with_random: bool
+    ) -> Iterator[tuple[int, PipelineSource]]:
+        drawn = ((seed, self._plan.source(seed)) for seed in itertools.count(self._plan.first_seed))
+        for numbered in enumerate(sources):
+            yield numbered
+            if with_random:
+                yield next(drawn)
+        if with_random or not sources:
+            yield from drawn
 
-    def measure(self, source: PipelineSource, seed: int, *, is_any_time_right: bool = False) -> ProgramSamples:
-        """Draw and measure the schedules of one program; without samples where it is of no use, as the note says."""
+    def measure(
+        self, source: PipelineSource, seed: int, *, is_any_time_right: bool = False, limit_seconds: float = math.inf
+    ) -> ProgramSamples | None:
+        """Draw and measure the schedules of one program; without samples where it is of no use, as the note says.
+
+        Returns:
+            The program; None where the limit ended it too early to be worth keeping.
+        """
+        plan = self._plan
         try:
-            options = replace(_SEARCH, weights=self._plan.weights)
-            planner = Planner(source.build(), options, threads=self._plan.threads)
+            options = replace(_SEARCH, weights=plan.weights)
+            planner = Planner(
+                source.build(), options, target=plan.target, machine=self._described, threads=plan.threads
+            )
             found = planner.search()
             if found.result is None:
                 return self._program(source, planner, note="; ".join(found.refusals))
             predicted_ms = 1e3 * found.result.cost_seconds
-            if not (is_any_time_right or self._plan.suits(predicted_ms)):
+            if not (is_any_time_right or plan.suits(predicted_ms)):
                 return self._program(source, planner, note=f"predicted to take {predicted_ms:.3g} ms")
-            drawn = draw_nests(planner, found, planner.model, self._plan.draw, seed)
+            drawn = draw_nests(planner, found, planner.model, plan.draw, seed)
             run = RunOptions(
-                threads=self._plan.threads, timeout_seconds=self._plan.timeout_seconds, target=planner.target, seed=seed
+                threads=plan.threads, timeout_seconds=plan.timeout_seconds, target=planner.target, seed=seed
             )
-            rows = measure_together(source, [one.schedule for one in drawn], run, self._plan.timing)
+            seconds = min(plan.program_seconds, limit_seconds)
+            rows = measure_together(
+                source, [one.schedule for one in drawn], run, replace(plan.timing, compile_seconds=seconds)
+            )
         except MetolError as error:
             return self._program(source, None, note=str(error)[:_KEPT_DETAIL])
         key = planner.frame.algorithm_hash, planner.target
-        samples = (_sample(key, one, row) for one, row in zip(drawn, rows, strict=True))
-        return self._program(source, planner, tuple(samples))
+        # Those that are refused are those that there was no time for.
+        samples = tuple(
+            _sample(key, one, row) for one, row in zip(drawn, rows, strict=True) if row.status is not Status.REFUSED
+        )
+        if len(samples) < min(len(drawn), _WORTH_KEEPING):
+            note = f"{len(samples)} of its schedules were compiled in {seconds:.0f} s"
+            return None if limit_seconds < plan.program_seconds else self._program(source, planner, note=note)
+        return self._program(source, planner, samples)
 
     def _program(
         self, source: PipelineSource, planner: Planner | None, samples: tuple[Sample, ...] = (), note: str = ""
@@ -158,6 +211,18 @@ class Collector:
             generation=self._plan.generation,
             samples=samples,
             note=note,
+        )
+
+
+def _require_alike(described: Machine, here: Machine) -> None:
+    """Raise UnsupportedTargetError where a GPU that was named cannot be the one that is here."""
+    if not (isinstance(described, GpuMachine) and isinstance(here, GpuMachine)) or here.capability.version is None:
+        return
+    one, other = ((gpu.multiprocessors, str(gpu.capability)) for gpu in (described, here))
+    if one != other:
+        raise UnsupportedTargetError(
+            f"`{described.name}` has {one[0]} multiprocessors of compute capability {one[1]}, and the GPU here, "
+            f"`{here.name}`, has {other[0]} of {other[1]}: it is another one. Leave the name out."
         )
 
 

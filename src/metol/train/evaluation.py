@@ -162,6 +162,7 @@ def score_models(
 def summary_of(programs: Sequence[ProgramSamples], table: FeatureTable) -> dict[str, Any]:
     """Return what weights tell of the data that they were fitted to."""
     machines = {str(program.machine.get("cpu", "")) for program in programs if program.samples}
+    gpus = {program.device for program in programs if program.samples} - {""}
     return {
         "programs": len(table.programs),
         "samples": len(table.seconds),
@@ -169,4 +170,5 @@ def summary_of(programs: Sequence[ProgramSamples], table: FeatureTable) -> dict[
         "targets": sorted({program.target for program in programs if program.samples}),
         "threads": sorted({program.threads for program in programs}),
         "generations": sorted({program.generation for program in programs}),
+        **({"gpus": sorted(gpus)} if gpus else {}),
     }

@@ -20,13 +20,15 @@ from metol.train.network import Batch, CoefficientNetwork, NetworkShape, deviati
 from metol.train.split import Split
 from metol.train.table import FeatureTable
 
-__all__ = ["MODES", "FitOptions", "Fitted", "find_scaling", "find_units", "fit", "loss_of", "make_batch"]
+__all__ = ["FIRST_SHARE", "MODES", "FitOptions", "Fitted", "find_scaling", "find_units", "fit", "loss_of", "make_batch"]
 
 MODES = ("residual", "network")
 """What a network learns: what the analytical model is wrong by, or the coefficients themselves."""
 
 # What a term that the analytical model does not know costs at first: a hundredth of a program's time, if it is in it.
 _UNIT_SHARE = 0.01
+FIRST_SHARE = 0.05
+"""Of that, where a fit begins: at 0 the gain of such a term, which is never negative, has no gradient and stays 0."""
 # The logarithm from which on an error counts in proportion, not squared: some schedules are off by orders.
 _STEEPEST = 0.5
 # Step of constant gains.
@@ -242,7 +244,7 @@ def _constant_gains(batch: Batch, options: FitOptions) -> torch.Tensor:
         learned=sum_by_sample(batch.learned, batch),
         sample_of_row=torch.arange(samples),
     )
-    constant = torch.zeros(batch.analytical.shape[1], requires_grad=True)
+    constant: torch.Tensor = (FIRST_SHARE * batch.learned.any(dim=0)).requires_grad_()
     optimizer = torch.optim.Adam([constant], _CONSTANT_RATE)
     for _ in range(options.constant_steps):
         optimizer.zero_grad()

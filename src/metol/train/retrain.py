@@ -14,7 +14,7 @@ from metol.cost import Member, Weights
 from metol.cost_choice import choose_weights
 from metol.measure import Status
 from metol.pipeline import op_classes
-from metol.train.fit import FitOptions, find_scaling, find_units, loss_of, make_batch
+from metol.train.fit import FIRST_SHARE, FitOptions, find_scaling, find_units, loss_of, make_batch
 from metol.train.network import Batch, CoefficientNetwork, NetworkShape
 from metol.train.table import FeatureTable, table_of_nests
 from metol.tune import Problem, Record
@@ -33,7 +33,8 @@ _LEAST_DEVIATION = 1.0
 class FineTuner:
     """Fits the cost model to what was measured of one pipeline, beginning each time with the weights as they came.
 
-    The weights are those that the search goes by; where it goes by none, a network that corrects nothing.
+    The weights are those that the search goes by; where it goes by none, or is to begin afresh, a network that corrects
+    nothing.
     """
 
     steps: int = 60
@@ -42,6 +43,8 @@ class FineTuner:
     """Of Adam."""
     seed: int = 0
     """Of a network that begins at nothing."""
+    is_fresh: bool = False
+    """Whether each fit begins at nothing (Anderson et al. 2021, §6), whatever weights there are."""
 
     def retrain(self, problem: Problem, measured: Sequence[Record]) -> _core.CostModel:
         """Return a model that knows the measurements so far; that of the search where they are too few."""
@@ -58,8 +61,10 @@ class FineTuner:
         if table is None or len(table.seconds) < _LEAST_SAMPLES:
             return None
         space = problem.planner.form().space
-        base = choose_weights(problem.options.weights, problem.planner.machine, space) or self._blank(table)
+        known = None if self.is_fresh else choose_weights(problem.options.weights, problem.planner.machine, space)
+        base = known or self._blank(table)
         base.require_fit(space)
+        torch.set_num_threads(1)  # as in `fit`: more would wait for each other
         batch = make_batch(table, base.units)
         members = tuple(self._fine_tuned(member, batch) for member in base.members)
         return Weights(members, base.units, base.features, base.terms, base.operations)
@@ -69,8 +74,11 @@ class FineTuner:
         torch.manual_seed(self.seed)
         shape = NetworkShape(len(table.features), table.operations.shape[1], len(table.terms))
         network = CoefficientNetwork(shape, *find_scaling(table, _LEAST_DEVIATION))
+        units = find_units(table, "residual")
+        with torch.no_grad():
+            network.gains.bias.copy_(torch.from_numpy(FIRST_SHARE * (units > 0)))
         names = tuple(op.name for op in op_classes())
-        return Weights((network.export(),), find_units(table, "residual"), table.features, table.terms, names)
+        return Weights((network.export(),), units, table.features, table.terms, names)
 
     def _fine_tuned(self, member: Member, batch: Batch) -> Member:
         network = CoefficientNetwork.of(member)

@@ -17,7 +17,7 @@ from metol.candidates import Nest
 from metol.errors import MetolError
 from metol.measure import Status
 from metol.row_file import RowFile
-from metol.targets.cpu import CpuMachine
+from metol.targets import Machine, load_machine
 from metol.tune import fingerprint
 
 __all__ = ["ProgramSamples", "Sample", "SampleFiles", "SampleFolders", "sample_id"]
@@ -66,7 +66,7 @@ class ProgramSamples:
     """16 hexadecimal digits that name the algorithm: where another release makes another program of the same seed, its
     samples are of no use, and this tells."""
     machine: dict[str, Any]
-    """The processor, its cores, and Halide's name for it."""
+    """The processor, its cores, Halide's name for it, and the GPU, where schedules ran on one."""
     target: str
     """The Halide target."""
     threads: int
@@ -81,6 +81,11 @@ class ProgramSamples:
     """In the order in which they were drawn."""
     note: str = ""
     """Why there are none, where there are none."""
+
+    @property
+    def device(self) -> str:
+        """The name of the GPU that the schedules ran on; empty for the processor."""
+        return str(self.machine.get("gpu", ""))
 
     def to_row(self) -> dict[str, Any]:
         """Return it as it stands in a file."""
@@ -104,14 +109,14 @@ class SampleFiles:
         self.folder = folder
         self._open = RowFile(folder / _OPEN_FILE, _VERSION, ProgramSamples.from_row, "samples")
 
-    def append(self, program: ProgramSamples, machine: CpuMachine) -> None:
+    def append(self, program: ProgramSamples, machine: Machine) -> None:
         """Write a program and its samples, and once what the cost model knows of the machine."""
         file = self._machine_file(program)
         if not file.exists():
             machine.save(file)
         self._open.append(program)
 
-    def machine_of(self, program: ProgramSamples) -> CpuMachine:
+    def machine_of(self, program: ProgramSamples) -> Machine:
         """Return the machine that a program ran on, as the cost model knew it then.
 
         Raises:
@@ -119,7 +124,7 @@ class SampleFiles:
         """
         if not self.knows_machine(program):
             raise MetolError(f"`{self._machine_file(program)}` is missing, which describes the machine of the samples.")
-        return CpuMachine.load(self._machine_file(program))
+        return load_machine(self._machine_file(program))
 
     def knows_machine(self, program: ProgramSamples) -> bool:
         """Tell whether the machine that a program ran on is described here."""
@@ -139,9 +144,14 @@ class SampleFiles:
             raise MetolError(f"There are no samples in `{self.folder}`; `metol train generate` makes some.")
         return tuple(found)
 
-    def programs(self) -> frozenset[tuple[str, int]]:
-        """Return which programs are there, and of which generation; none where the folder is empty."""
-        return frozenset((one.program, one.generation) for one in (*self._packed(), *self._open.load()))
+    def programs(self, device: str | None = None) -> frozenset[tuple[str, int]]:
+        """Return which programs are there, and of which generation; none where the folder is empty.
+
+        Args:
+            device: The GPU that they ran on, empty for processors; whatever it was if None.
+        """
+        there = (*self._packed(), *self._open.load())
+        return frozenset((one.program, one.generation) for one in there if device in (None, one.device))
 
     def pack(self, name: str) -> Path:
         """Compress the file that grows, and begin a new one.
@@ -177,7 +187,7 @@ class SampleFolders:
         """Read everything, in the order of the folders; errors as `SampleFiles.load`."""
         return tuple(program for files in self._files for program in files.load())
 
-    def machine_of(self, program: ProgramSamples) -> CpuMachine:
+    def machine_of(self, program: ProgramSamples) -> Machine:
         """Return the machine that a program ran on; errors as `SampleFiles.machine_of`."""
         known = (files for files in self._files if files.knows_machine(program))
         return next(known, self._files[0]).machine_of(program)

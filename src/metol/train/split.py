@@ -6,7 +6,7 @@ So that what was once held out stays so, however many programs there are, on wha
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Split", "split_by_name", "split_of"]
+__all__ = ["Split", "split_by_name", "split_of", "split_without"]
 
 # Of 20 programs, two judge and three stop early.
 _PARTS = 20
@@ -33,6 +33,19 @@ def split_by_name(programs: Sequence[str], algorithms: Sequence[str], held_out: 
     stopping = tuple(n for n in ruled.stopping if n not in judging)
     rest = frozenset((*judging, *stopping))
     return Split(tuple(n for n in range(len(programs)) if n not in rest), stopping, judging)
+
+
+def split_without(programs: Sequence[str], algorithms: Sequence[str], held_out: Collection[str] = ()) -> Split:
+    """Hold out the programs of these names, and use all others, however few they are.
+
+    Those stop early that always do; where none of them is there, those that come closest to it.
+    """
+    split = split_by_name(programs, algorithms, held_out)
+    if split.stopping or len(split.training) < 2:
+        return split
+    ranked = sorted(split.training, key=lambda n: (int(algorithms[n], 16) % _PARTS, algorithms[n], n))
+    count = max(1, len(ranked) * _STOPPING // _PARTS)
+    return Split(tuple(sorted(ranked[count:])), tuple(sorted(ranked[:count])), split.held_out)
 
 
 def split_of(algorithms: Sequence[str]) -> Split:

@@ -17,7 +17,8 @@ from metol.errors import MetolError
 from metol.measure import PipelineSource
 from metol.options import SearchOptions
 from metol.planner import Planner
-from metol.targets.cpu import CpuMachine
+from metol.targets import Machine
+from metol.train.devices import require_one_device
 from metol.train.samples import ProgramSamples, Sample
 
 __all__ = ["FeatureTable", "make_table", "table_of_nests"]
@@ -85,7 +86,7 @@ class FeatureTable:
 
 def make_table(
     programs: Iterable[ProgramSamples],
-    machine_of: Callable[[ProgramSamples], CpuMachine] | None = None,
+    machine_of: Callable[[ProgramSamples], Machine] | None = None,
     *,
     least_samples: int = 4,
     decided: Sequence[float] = (1.0,),
@@ -94,7 +95,8 @@ def make_table(
     """Featurize all samples that ran; programs with fewer than `least_samples` of them are left out.
 
     Args:
-        programs: What was measured; several of one program on one target, of different generations, become one.
+        programs: What was measured, on processors or on one GPU; several of one program on one target, of different
+            generations, become one.
         machine_of: Tells the machine that a program ran on; by default this one.
         least_samples: Of a program, to tell anything about how schedules differ.
         decided: Which part of the decisions is made, from 0 to 1: for each the table has all programs. What is open
@@ -102,8 +104,10 @@ def make_table(
         tell: Told which programs and samples are left out, and why.
 
     Raises:
-        MetolError: nothing is left.
+        MetolError: nothing is left, or they were measured on different devices.
     """
+    programs = tuple(programs)
+    require_one_device(programs)
     merged: dict[tuple[str, str, str, int], list[ProgramSamples]] = {}
     for program in programs:
         if program.samples:
@@ -141,7 +145,7 @@ class _Part:
 
 def _featurize(
     versions: Sequence[ProgramSamples],
-    machine: CpuMachine | None,
+    machine: Machine | None,
     least_samples: int,
     decided: float,
     tell: Callable[[str], None],

@@ -14,6 +14,7 @@ from metol.tune.problem import Problem
 from metol.tune.progress import Progress, TuningProgress, shown_progress, tell_how_to_stop
 from metol.tune.record import Record, RecordKey, SearchTerms
 from metol.tune.result import TuningFailure, TuningResult
+from metol.tune.rounds import RoundPlan
 from metol.tune.tables import is_database
 from metol.tune.tuner import Retrainer, TunerOptions
 from metol.tune.tuning import (
@@ -39,6 +40,7 @@ __all__ = [
     "RecordKey",
     "Records",
     "Retrainer",
+    "RoundPlan",
     "SearchTerms",
     "TunerOptions",
     "TuningBudget",

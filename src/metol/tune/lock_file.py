@@ -17,7 +17,7 @@ from metol.framing import buffer_sizes, frame_of, read_pipeline
 from metol.lower import Measured, Schedule, load
 from metol.measure import Acceptance, Measurement, PipelineSource, RunOptions, TimingPlan, verify_schedule
 from metol.pipeline import EstimateMap, strip_schedules
-from metol.targets import parse_target
+from metol.targets import choose_machine, parse_target
 from metol.tune.lock_facts import Speed, compare_algorithms, compare_estimates, compare_targets, compare_versions
 from metol.tune.machine_identity import fingerprint, machine_identity
 from metol.verification import missing_device
@@ -122,7 +122,7 @@ class _Examination:
             return LockReport((*checks, Check(_RESULTS, Outcome.FAIL, row.problem, "Do not use it; schedule anew.")))
         checks.append(Check(_RESULTS, Outcome.OK, row.detail))
         is_same = (self.locked.algorithm_hash, self.locked.estimates) == (here.algorithm_hash, here.estimates)
-        speed = Speed(self.locked.measured, _measured_now(row, self.options.threads), is_same, tolerance)
+        speed = Speed(self.locked.measured, _measured_now(row, self.options), is_same, tolerance)
         return LockReport((*checks, speed.to_check()), speed)
 
     def _apply(self) -> Check:
@@ -167,13 +167,13 @@ def _host() -> str:
     return str(parse_target(None).to_string())
 
 
-def _measured_now(row: Measurement, threads: int) -> Measured:
+def _measured_now(row: Measurement, options: RunOptions) -> Measured:
     assert row.run_ms is not None, "a row that is verified has been timed"
-    identity = machine_identity()
+    identity = machine_identity(choose_machine(parse_target(options.target), threads=options.threads))
     return Measured(
         run_ms=row.run_ms,
         interval_ms=row.interval_ms,
-        threads=threads,
+        threads=options.threads,
         machine=fingerprint(identity),
         cpu=str(identity["cpu"]),
         is_cold=False,

@@ -80,7 +80,7 @@ class Problem:
         require_device(self.planner.target)
         _ = self.planner.dag  # raises where the search cannot describe the pipeline: there is nothing to tune then
         self.inputs = _given(inputs, self.planner.pipeline)
-        self.identity: Mapping[str, Any] = machine_identity()
+        self.identity: Mapping[str, Any] = machine_identity(self.planner.machine)
         digest = "" if self.inputs is None else self.inputs.digest
         terms = SearchTerms(self.threads, self.options.fixed_sizes, self.options.may_alias, is_cold, digest)
         self.key = RecordKey.of(self.planner.frame, fingerprint(dict(self.identity)), terms)

@@ -22,6 +22,7 @@ from metol.tune.peers import peer_schedules
 from metol.tune.problem import Problem
 from metol.tune.proposals import Proposal, directives_text, propose_state
 from metol.tune.record import Record
+from metol.tune.rounds import RoundPlan, Rounds
 from metol.tune.sampler import Sampler
 from metol.tune.standings import Standings
 
@@ -64,18 +65,36 @@ class TunerOptions:
     tree_seconds: float = 1.0
     """How long these trees search before each batch."""
     retrainer: Retrainer | None = None
-    """Fits the cost model between batches; None leaves it as it is."""
+    """Fits the cost model between batches, or rounds; None leaves it as it is."""
+    rounds: RoundPlan | None = None
+    """Rounds of samples, and nothing besides; None for samples, and then what lies around the best."""
 
 
 class Tuner:
     """Chooses schedules of one problem."""
 
-    def __init__(self, problem: Problem, options: TunerOptions, standings: Standings) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        options: TunerOptions,
+        standings: Standings,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Get ready.
+
+        Args:
+            problem: What is tuned.
+            options: How.
+            standings: What was measured.
+            is_over: Asked while many schedules are drawn; True draws no more.
+        """
         self._problem = problem
+        self._is_over = is_over
         self._options = options
         self._standings = standings
         self._sampler: Sampler | None = None
         self._trees: MeasuredTrees | None = None
+        self._rounds: Rounds | None = None
         self._around: dict[str, Neighbours | ForeignNeighbours] = {}
         self._turn = 0
         self._model = problem.planner.model
@@ -131,14 +150,21 @@ class Tuner:
 
     def next_batch(self, count: int, share: float, measured: Sequence[Record]) -> list[Proposal]:
         """Return up to `count` proposals, by what share of the budget is spent; none where nothing is left to try."""
-        if self._options.retrainer is not None and measured:
-            self._model = self._options.retrainer.retrain(self._problem, measured)
-            self._around.clear()
+        if self._rounds is not None:
+            return self._rounds.next_batch(count, self._standings.tried, lambda: self._retrained(measured))
+        self._retrained(measured)
         if self._trees is not None:
             return self._trees.next_batch(count, share, self._standings, self._model) or self._descend(count)
         if share < self._options.sample_share:
             return self._sample(count) or self._descend(count)
         return self._descend(count) or self._sample(count)
+
+    def _retrained(self, measured: Sequence[Record]) -> _core.CostModel:
+        """Fit the cost model to what was measured, where that is wanted, and return it."""
+        if self._options.retrainer is not None and measured:
+            self._model = self._options.retrainer.retrain(self._problem, measured)
+            self._around.clear()
+        return self._model
 
     def _prepare_sampling(self, found: Found) -> None:
         if found.form is None:
@@ -148,6 +174,8 @@ class Tuner:
         self._sampler = Sampler(self.planner, forms, self._options.seed)
         if self._options.trees is not None:
             self._trees = MeasuredTrees(self.planner, forms, self._options.trees, self._options.tree_seconds)
+        if self._options.rounds is not None:
+            self._rounds = Rounds(self.planner, found.form, self._options.rounds, self._is_over)
 
     def _sample(self, count: int) -> list[Proposal]:
         return [] if self._sampler is None else self._sampler.draw(count, self._standings.tried, self._model)

@@ -23,6 +23,7 @@ from metol.tune.database import Records
 from metol.tune.problem import Problem
 from metol.tune.progress import Progress, shown_progress, tell_how_to_stop
 from metol.tune.result import TuningFailure, TuningResult
+from metol.tune.rounds import RoundPlan
 from metol.tune.tuning_run import TuningRun, TuningSettings
 
 __all__ = [
@@ -36,7 +37,10 @@ __all__ = [
 ]
 
 MODES = ("greedy", "beam", "sample-32", "tune")
-"""The modes of Adams et al. 2019, §6: the greedy search's result, the beam's, the best of 32 samples, and tuning."""
+"""The modes of Adams et al. 2019, §6: the greedy search's result, the beam's, the best of 32 samples, and tuning.
+
+Beside them there are rounds times samples, such as ``20x80`` (Anderson et al. 2021, §6): in each round so many samples
+are drawn and measured, and then the cost model is fitted anew to all measurements."""
 
 TUNING_STRATEGIES = (*STRATEGIES, "mcts+real")
 """What may choose the schedules that are measured: a search, around whose result samples are drawn and descents made,
@@ -72,7 +76,7 @@ def autotune(
         pipeline: The pipeline, the Func of its only output, or a source such as ``app:harris``.
         budget: Seconds, or text such as ``10min`` or ``200 trials``; ten minutes if None.
         records: A database that keeps everything measured, and from which tuning goes on.
-        mode: One of MODES.
+        mode: One of MODES, or rounds times samples, such as ``20x80``.
         strategy: One of TUNING_STRATEGIES; that of the options if None.
         options: How to search.
         target: A Halide target; the CPU of this machine if None.
@@ -121,9 +125,22 @@ def autotune(
 def settings_of_mode(
     mode: str, options: SearchOptions, settings: TuningSettings
 ) -> tuple[SearchOptions, TuningSettings]:
-    """Return how a mode searches and tunes; raises TuningError where there is no such mode."""
+    """Return how a mode searches and tunes.
+
+    Raises:
+        TuningError: there is no such mode, or it is one of rounds, and nothing fits the cost model after each.
+    """
+    rounds = RoundPlan.parse(mode, replace(options, strategy="batch").batch)
+    if rounds is not None:
+        if settings.tuner.retrainer is None:
+            raise TuningError(
+                f"In the mode `{mode}` the cost model is fitted anew after each round; pass what fits it, as in "
+                "`TuningSettings(TunerOptions(retrainer=metol.train.FineTuner(is_fresh=True)))`."
+            )
+        tuner = replace(settings.tuner, rounds=rounds, peers=())
+        return replace(options, strategy="batch", searches=rounds.batch.searches), replace(settings, tuner=tuner)
     if mode not in MODES:
-        raise TuningError(f"There is no mode `{mode}`; there are {', '.join(MODES)}.")
+        raise TuningError(f"There is no mode `{mode}`; there are {', '.join(MODES)}, and rounds as in 20x80.")
     if mode == "greedy":
         return replace(options, strategy="greedy"), replace(settings, only_seeds=True)
     if mode == "beam":
@@ -136,9 +153,15 @@ def settings_of_mode(
 def settings_of_strategy(
     strategy: str, options: SearchOptions, settings: TuningSettings
 ) -> tuple[SearchOptions, TuningSettings]:
-    """Return how a strategy searches and tunes; raises TuningError where there is no such strategy."""
+    """Return how a strategy searches and tunes.
+
+    Raises:
+        TuningError: there is no such strategy, or the mode has its own.
+    """
     if strategy not in TUNING_STRATEGIES:
         raise TuningError(f"Nothing tunes by `{strategy}`; there are {', '.join(TUNING_STRATEGIES)}.")
+    if settings.tuner.rounds is not None and strategy != "batch":
+        raise TuningError(f"Rounds are drawn by the strategy `batch`, and not by `{strategy}`; leave the strategy out.")
     if strategy == "mcts+real":
         return options, replace(settings, tuner=replace(settings.tuner, trees=options.monte_carlo))
     return replace(options, strategy=strategy), settings
@@ -149,7 +172,8 @@ def mode_budget(mode: str, budget: TuningBudget | str | float | None, pipelines:
     given = None if budget is None else TuningBudget.parse(budget)
     if mode == "tune":
         return given or TuningBudget.parse(_DEFAULT_BUDGET)
-    trials = _SAMPLES if mode == "sample-32" else 1
+    rounds = RoundPlan.parse(mode)
+    trials = rounds.trials if rounds is not None else _SAMPLES if mode == "sample-32" else 1
     return TuningBudget(None if given is None else given.seconds, trials * pipelines)
 
 

@@ -98,7 +98,7 @@ class TuningRun:
         self._is_cancelled = is_cancelled
         self._journal = Journal(problem, records)
         self._standings = Standings()
-        self._tuner = Tuner(problem, settings.tuner, self._standings)
+        self._tuner = Tuner(problem, settings.tuner, self._standings, lambda: is_cancelled() or clock.seconds_left <= 0)
         self._parts = parts
         self._part_seconds = math.inf if clock.budget.seconds is None else clock.budget.seconds / parts
         self._part_trials = None if clock.budget.trials is None else max(1, clock.budget.trials // parts)
@@ -152,7 +152,7 @@ class TuningRun:
                 self._tell("making the reference")
                 self._workbench.prepare(self._is_cancelled)
                 self._waiting = seeds
-                if not self._settings.only_seeds and self._has_time():
+                if answers is not None and self._has_time():
                     self._tell("asking Halide's own autoschedulers")
                     self._add_peers(answers())
             if self._settings.only_seeds or not self._affordable():
@@ -277,11 +277,11 @@ class TuningRun:
         return ()
 
     @contextlib.contextmanager
-    def _asking_peers(self) -> Iterator[Callable[[], _Answers]]:
-        """Ask Halide's own autoschedulers beside the search; yield what waits for their answers."""
+    def _asking_peers(self) -> Iterator[Callable[[], _Answers] | None]:
+        """Ask Halide's own autoschedulers beside the search; yield what waits for their answers, None if nobody is."""
         options = self._settings.tuner
         if self._settings.only_seeds or not options.peers or not self._has_time():
-            yield lambda: ()
+            yield None
             return
         limit = min(len(options.peers) * self._settings.timeout_seconds, options.peer_share * self._part_seconds)
         is_over = threading.Event()

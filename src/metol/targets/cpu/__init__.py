@@ -1,7 +1,7 @@
 """CPUs: their description, its calibration, and the numbers that the core searches with."""
 
 from metol.targets.cpu.calibrate import calibrate
-from metol.targets.cpu.machine import CpuMachine, MachineRow, vector_isa
+from metol.targets.cpu.machine import CpuMachine, MachineRow, default_cache_directory, vector_isa
 from metol.targets.cpu.parameters import cpu_parameters
 from metol.targets.cpu.rfactors import propose_rfactors
 from metol.targets.cpu.stagings import propose_stagings
@@ -11,6 +11,7 @@ __all__ = [
     "MachineRow",
     "calibrate",
     "cpu_parameters",
+    "default_cache_directory",
     "propose_rfactors",
     "propose_stagings",
     "vector_isa",

@@ -6,7 +6,7 @@ from metol.targets.gpu.driver import detect_gpu
 from metol.targets.gpu.host_funcs import host_funcs
 from metol.targets.gpu.machine import GpuMachine
 from metol.targets.gpu.occupancy import Limit, Occupancy, occupancy
-from metol.targets.gpu.opencl_devices import has_opencl_device
+from metol.targets.gpu.opencl_devices import detect_opencl, has_opencl_device
 from metol.targets.gpu.opencl_types import require_opencl_types
 from metol.targets.gpu.parameters import gpu_parameters, lane_cycles
 
@@ -20,6 +20,7 @@ __all__ = [
     "Occupancy",
     "compute_capability",
     "detect_gpu",
+    "detect_opencl",
     "gpu_parameters",
     "has_opencl_device",
     "host_funcs",

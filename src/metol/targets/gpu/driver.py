@@ -19,14 +19,14 @@ from metol.errors import MachineFormatError
 from metol.targets.gpu.compute_capability import ComputeCapability, compute_capability
 from metol.targets.gpu.machine import GpuMachine
 
-__all__ = ["detect_gpu"]
+__all__ = ["MEMORY_SHARE", "detect_gpu"]
 
 _LIBRARIES: Final = ("libcuda.so.1", "libcuda.so")
 # A driver that has to load its kernel module first takes some seconds.
 _CHILD_SECONDS: Final = 20.0
-# Of the rate of the last cache, where the driver does not tell the memory's, as on a virtual GPU: GPUs with GDDR memory
-# have a third to a half.
-_MEMORY_SHARE: Final = 0.4
+MEMORY_SHARE: Final = 0.4
+"""Of the rate of the last cache, where the driver does not tell the memory's, as on a virtual GPU: GPUs with GDDR
+memory have a third to a half."""
 
 
 class _Attribute(IntEnum):
@@ -116,7 +116,7 @@ def _machine(name: str, attributes: Mapping[int, int]) -> GpuMachine | None:
         capability=_capability(row, attributes),
         multiprocessors=multiprocessors,
         clock_hz=clock_hz,
-        memory_bytes_per_second=_memory_bytes_per_second(attributes) or _MEMORY_SHARE * l2_bytes_per_second,
+        memory_bytes_per_second=_memory_bytes_per_second(attributes) or MEMORY_SHARE * l2_bytes_per_second,
         l2_bytes=attributes[_Attribute.L2_BYTES],
     )
 

@@ -4,8 +4,12 @@ Nothing is measured: the numbers are those of data sheets, by name, or the drive
 described in the same words, so that GPU schedules can be tried without a GPU.
 """
 
+import hashlib
+import json
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
 
 from metol.errors import MachineFormatError
 from metol.targets.gpu.compute_capability import ComputeCapability
@@ -13,6 +17,9 @@ from metol.targets.gpu.devices import LAUNCH_SECONDS, find_device
 from metol.targets.gpu.occupancy import Occupancy, occupancy
 
 __all__ = ["GpuMachine"]
+
+_FORMAT: Final = "metol gpu"
+_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,39 @@ class GpuMachine:
     def for_opencl(self) -> "GpuMachine":
         """Return the same GPU as OpenCL shows it: one with no compute capability."""
         return replace(self, capability=replace(self.capability, version=None))
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits over all that describes the GPU; not over the CPU beside it."""
+        described = {**asdict(self), "host_threads": 0}
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        """Return the description as versioned JSON."""
+        return json.dumps({"format": _FORMAT, "version": _VERSION, **asdict(self)}, indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> "GpuMachine":
+        """Read a description.
+
+        Raises:
+            MachineFormatError: The text is not JSON, not a GPU, of another version, or has a bad value.
+        """
+        try:
+            content = json.loads(text)
+            form, version = content.pop("format"), content.pop("version")
+            if (form, version) != (_FORMAT, _VERSION):
+                raise MachineFormatError(
+                    f"This is `{form}` of version {version}; Metol reads `{_FORMAT}` of version {_VERSION}."
+                )
+            return GpuMachine(**{**content, "capability": _capability_of(content["capability"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise MachineFormatError(f"A description of a GPU cannot be read: {error}.") from error
+
+    def save(self, path: Path) -> None:
+        """Write the description to a file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.to_json(), encoding="utf-8")
 
     @property
     def lanes(self) -> int:
@@ -168,3 +208,14 @@ class GpuMachine:
             registers_per_thread=registers_per_thread,
             shared_bytes_per_block=shared_bytes_per_block,
         )
+
+
+def _capability_of(content: dict[str, Any]) -> ComputeCapability:
+    version = content["version"]
+    return ComputeCapability(
+        **{
+            **content,
+            "version": None if version is None else tuple(version),
+            "shared_bytes_choices": tuple(content["shared_bytes_choices"]),
+        }
+    )
