@@ -1,5 +1,6 @@
 """Descriptions of GPUs, and the choice of a machine by Halide target."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,12 +34,25 @@ def test_the_target_chooses_the_machine(target: str | None, kind: type) -> None:
 
 def test_a_given_machine_is_kept() -> None:
     machine = GpuMachine.preset("a100")
-    assert choose_machine(parse_target(hl.Target("host-cuda")), machine) is machine
+    assert choose_machine(parse_target("host-cuda"), machine) is machine
 
 
-@pytest.mark.parametrize(("short", "long"), [("cuda", "host-cuda"), ("opencl-cl_half", "host-opencl-cl_half")])
-def test_a_gpu_alone_stands_for_the_gpu_of_this_machine(short: str, long: str) -> None:
-    assert parse_target(short).to_string() == hl.Target(long).to_string()
+@pytest.mark.parametrize(
+    ("text", "long"),
+    [
+        ("cuda", "cuda"),
+        ("host-no_asserts-cuda", "no_asserts-cuda"),
+        ("cuda-cuda_capability_80", "cuda-cuda_capability_80"),
+        ("opencl-cl_half", "opencl-cl_half"),
+    ],
+)
+def test_a_gpu_is_beside_the_cpu_of_this_machine_and_nobody_is_asked(text: str, long: str) -> None:
+    # What names the CPU has the same features, and Halide does not look for a GPU.
+    assert parse_target(text).to_string() == hl.Target(f"{hl.get_host_target()}-{long}").to_string()
+
+
+def test_the_target_of_this_machine_may_name_another_cpu() -> None:
+    assert "tune_znver3" in parse_target("host-tune_znver3-cuda").to_string()
 
 
 def test_a_gpu_is_chosen_by_name() -> None:
@@ -74,7 +88,7 @@ def features_of(target: str | None, gpu: str, *, is_chosen: bool = True) -> set[
     ("target", "gpu", "capability"),
     [
         ("cuda", "a100", "cuda_capability_80"),
-        (hl.Target("host-cuda"), "h100", "cuda_capability_86"),
+        (hl.Target("x86-64-linux-cuda"), "h100", "cuda_capability_86"),
         ("cuda-cuda_capability_75", "a100", "cuda_capability_75"),
         ("cuda-cuda_capability_86", "h100", "cuda_capability_86"),
     ],
@@ -89,6 +103,25 @@ def test_a_chosen_gpu_completes_a_target_without_a_capability(target: str, gpu: 
 def test_no_capability_is_added_where_none_belongs(target: str, is_chosen: bool) -> None:
     machine = choose_machine(parse_target(target), gpu="a100")
     assert fit_target(target, machine, is_chosen=is_chosen).to_string() == parse_target(target).to_string()
+
+
+@pytest.mark.parametrize(
+    ("target", "capability"), [("cuda", "75"), ("host-cuda", "75"), ("x86-64-linux-cuda", None), ("opencl", None)]
+)
+def test_the_gpu_here_completes_the_target_of_this_machine(
+    target: str, capability: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_choice, "detect_gpu", lambda threads=1: GpuMachine.preset("t4", threads=threads))
+    machine = choose_machine(parse_target(target), threads=3)
+    fitted = fit_target(target, machine, is_chosen=False).to_string()
+    assert re.findall(r"cuda_capability_(\d+)", fitted) == ([capability] if capability else [])
+
+
+def test_what_halide_says_of_the_gpu_here_gives_way_to_a_chosen_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_choice, "detect_gpu", lambda: GpuMachine.preset("t4"))
+    by_halide = hl.Target("x86-64-linux-cuda-cuda_capability_75")
+    fitted = fit_target(by_halide, GpuMachine.preset("a100"), is_chosen=True).to_string()
+    assert re.findall(r"cuda_capability_(\d+)", fitted) == ["80"]
 
 
 def test_a_gpu_below_the_capability_of_the_target_is_refused() -> None:

@@ -45,11 +45,13 @@ _USUAL_GPUS: Final = ("rtx2080ti", "a100", "rtx3090")
 def parse_target(target: str | hl.Target | None) -> Any:
     """Return an hl.Target, that of this machine if None; ``cuda`` and ``opencl`` are GPUs beside its CPU.
 
+    No driver is asked: ``host-cuda`` has no compute capability until `fit_target` adds that of a GPU.
+
     Raises:
         UnsupportedTargetError: Halide does not know the target, or it is of a kind that has no place here.
     """
     try:
-        parsed: Any = hl.get_host_target() if target is None else hl.Target(_with_host(str(target)))
+        parsed: Any = hl.get_host_target() if target is None else _parse(_with_host(str(target)))
     except (hl.HalideError, RuntimeError) as error:
         said = " ".join(str(error).split())
         raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {said}") from error
@@ -122,19 +124,22 @@ def fit_target(target: str | hl.Target | None, machine: Machine, *, is_chosen: b
     """Return the target that schedules for a machine are compiled for: for CUDA, one with a compute capability.
 
     Halide's code for CUDA runs on GPUs of the capability of its target and on all later ones; where the target has
-    none, it is made for the oldest GPUs. Halide itself adds that of the GPU that is here to ``host-cuda``.
+    none, it is made for the oldest GPUs. ``host-cuda`` is a target of this machine, and gets that of the GPU that is
+    here, as Halide itself would say.
 
     Args:
         target: As the user wrote it, as for `parse_target`.
         machine: What `choose_machine` returned.
-        is_chosen: Whether the user named the machine. A capability is added for such a one alone: what stands for GPUs
-            that nobody named must not keep the code from others.
+        is_chosen: Whether the user named the machine. A capability is added for such a one, and for the GPU that is
+            here: what stands for GPUs that nobody named must not keep the code from others.
 
     Raises:
         UnsupportedTargetError: The target states a capability that the GPU does not have.
     """
     parsed = parse_target(target)
-    if not is_chosen or not isinstance(machine, GpuMachine) or machine.capability.version is None:
+    if not isinstance(machine, GpuMachine) or machine.capability.version is None:
+        return parsed
+    if not is_chosen and not _is_this_machine(target, machine):
         return parsed
     if not _states_capability(target):
         parts = [part for part in str(parsed.to_string()).split("-") if not part.startswith(_CAPABILITY)]
@@ -153,12 +158,15 @@ def _states_capability(target: str | hl.Target | None) -> bool:
     """Whether a user wrote a capability: an hl.Target of ``host-cuda`` has that of the GPU here, if there is one."""
     if target is None or isinstance(target, str):
         return _CAPABILITY in (target or "")
-    own = str(target)
-    return _CAPABILITY in own and str(hl.Target("host-cuda")).count(_capability_of(own)) == 0
+    stated = [part for part in str(target).split("-") if part.startswith(_CAPABILITY)]
+    here = detect_gpu() if stated else None
+    return bool(stated) and (here is None or here.halide_feature not in stated)
 
 
-def _capability_of(target: str) -> str:
-    return next(part for part in target.split("-") if part.startswith(_CAPABILITY))
+def _is_this_machine(target: str | hl.Target | None, machine: GpuMachine) -> bool:
+    """Whether a target is that of this machine, and a GPU its own."""
+    is_host = isinstance(target, str) and _with_host(target).split("-")[0] == "host"
+    return is_host and machine == detect_gpu(threads=machine.host_threads)
 
 
 def can_run(machine: GpuMachine, target: hl.Target) -> bool:
@@ -204,6 +212,20 @@ def propose_stagings(
 ) -> tuple[Staging, ...]:
     """Return what is worth copying for the Funcs of these Stages on a machine; nothing on a GPU so far."""
     return () if isinstance(machine, GpuMachine) else propose_stagings_for_cpu(dag, schedules, stages, machine)
+
+
+def _parse(target: str) -> Any:
+    """Return the target of a text as Halide reads it, but for the second in which it asks the driver.
+
+    Of ``host-cuda`` without a compute capability Halide compiles its runtime for CUDA, and runs it, to learn that of
+    the GPU.
+    """
+    parts = target.split("-")
+    asks = parts[0] == "host" and "cuda" in parts and _CAPABILITY not in target
+    parsed = hl.Target("-".join(part for part in parts if part != "cuda") if asks else target)
+    if asks:
+        parsed.set_feature(hl.TargetFeature.CUDA)
+    return parsed
 
 
 def _with_host(target: str) -> str:

@@ -7,7 +7,7 @@ import halide as hl
 
 from metol.framing import frame_of
 from metol.pipeline import EstimateMap, extract
-from metol.targets import choose_machine, parse_target
+from metol.targets import choose_machine, fit_target, parse_target
 from metol.tune.machine_identity import fingerprint, machine_identity
 from metol.tune.record import RecordKey, SearchTerms
 
@@ -33,7 +33,7 @@ def key_of(
         MetolError: the pipeline cannot be read; `metol.autoschedule` answers for some of these all the same.
     """
     whole = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)
-    text = str(parse_target(target).to_string())
-    frame = frame_of(whole, extract(pipeline, estimates, target=text), text, ())
     machine = choose_machine(parse_target(target), threads=terms.threads)
+    text = str(fit_target(target, machine, is_chosen=False).to_string())
+    frame = frame_of(whole, extract(pipeline, estimates, target=text), text, ())
     return RecordKey.of(frame, fingerprint(machine_identity(machine)), terms)
