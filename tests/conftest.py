@@ -2,18 +2,21 @@
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forked_children import forked_children
 from hypothesis import settings
 
 from metol.errors import MissingToolError
-from metol.measure import find_ptxas
+from metol.measure import find_ptxas, process
 
 # No test asserts a time, so Hypothesis is not to fail one that a busy machine slows down.
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
+
+START_INTERPRETER = process.start_interpreter
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +41,19 @@ def opencl_device() -> None:
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _children_are_forked() -> Iterator[None]:
+    """Start children of the library in no time; those of processes that tests start are fresh interpreters."""
+    with forked_children(process):
+        yield
+
+
+@pytest.fixture
+def fresh_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start children as users have them."""
+    monkeypatch.setattr(process, "start_interpreter", START_INTERPRETER)
 
 
 @pytest.fixture(scope="session")

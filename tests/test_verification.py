@@ -10,9 +10,10 @@ from gpu_by_hand import Build, computed_a_block, in_shared_memory, tiled
 from small_pipelines import chain, matmul, schedule_with, sizes_of
 
 import metol
-from metol import verification
+from metol import planner, verification
 from metol.errors import MissingDeviceError, MissingToolError
 from metol.lower import Call, Directive, describe_funcs
+from metol.measure import BlockLimits
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.verification import missing_device, require_device, verify_for
@@ -63,6 +64,15 @@ def test_kernels_that_cannot_be_launched_give_way_to_the_next_best(monkeypatch: 
     assert result.origin != "search"
     assert "it cannot be launched: step_2 on sm_75" in result.fallbacks[0]
     assert "planted" in result.fallbacks[0]
+
+
+def test_blocks_beyond_the_limits_of_the_device_give_way_to_the_next_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = BlockLimits(threads=100, shared_bytes=48 << 10)
+    monkeypatch.setattr(planner, "block_limits", lambda _: few)
+    result = metol.autoschedule(chain(), target="opencl", options=QUICK)
+    assert result.origin != "search"
+    assert result.fallbacks[0].startswith("the best found: of the kernel of `step_2`, a block has ")
+    assert result.fallbacks[0].endswith(" threads, and may have 100")
 
 
 @pytest.mark.usefixtures("no_gpu", "ptxas")

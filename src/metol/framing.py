@@ -10,11 +10,13 @@ import halide as hl
 from metol import _core
 from metol.errors import ExtractionError
 from metol.lower import Estimate, Kept, Schedule, describe_funcs
-from metol.measure import BufferSizes
+from metol.measure import BlockLimits, BufferSizes
 from metol.pipeline import EstimateMap, PipelineDag, extract
 from metol.provenance import metol_version
+from metol.targets import Machine
+from metol.targets.gpu import GpuMachine
 
-__all__ = ["buffer_sizes", "frame_of", "read_pipeline"]
+__all__ = ["block_limits", "buffer_sizes", "frame_of", "read_pipeline"]
 
 
 def read_pipeline(
@@ -60,6 +62,13 @@ def buffer_sizes(read: PipelineDag | ExtractionError) -> BufferSizes:
         inputs={func.name.split("$")[0]: _region(func) for func in read.funcs if func.is_input},
         scalars={p.name: p.estimate for p in read.parameters if p.estimate is not None},
     )
+
+
+def block_limits(machine: Machine) -> BlockLimits | None:
+    """Return what a block of threads may have on a GPU; None for a CPU."""
+    if not isinstance(machine, GpuMachine):
+        return None
+    return BlockLimits(machine.max_threads_per_block, machine.shared_bytes_per_block)
 
 
 def _region(func: _core.Func) -> tuple[tuple[int, int], ...]:

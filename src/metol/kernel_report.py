@@ -6,7 +6,7 @@ Enter: a `Kernel`, as Halide launches it and ptxas assembles it, and the limits 
 from dataclasses import dataclass, replace
 from typing import Final
 
-from metol.measure import Kernel
+from metol.measure import BlockLimits, Kernel
 from metol.targets.gpu import ComputeCapability, Limit, Occupancy, occupancy
 
 __all__ = ["KernelReport", "judge_kernel"]
@@ -56,15 +56,11 @@ def judge_kernel(kernel: Kernel, capability: ComputeCapability) -> KernelReport:
     """
     shared_limit = min(capability.shared_bytes_per_block, capability.max_shared_bytes_per_block)
     threads, shared_bytes = kernel.threads_per_block, kernel.shared_bytes
-    problems = []
-    if threads is not None and threads > capability.max_threads_per_block:
-        problems.append(f"a block has {threads} threads, and may have {capability.max_threads_per_block}")
+    problems = list(BlockLimits(capability.max_threads_per_block, shared_limit).excesses(threads, shared_bytes))
     for what, extents, most in (("threads", kernel.threads, _MOST_THREADS), ("blocks", kernel.blocks, _MOST_BLOCKS)):
         for axis, extent, limit in zip("xyz", extents, most, strict=True):
             if extent is not None and extent > limit:
                 problems.append(f"there are {extent} {what} along {axis}, and may be {limit}")
-    if shared_bytes is not None and shared_bytes > shared_limit:
-        problems.append(f"a block has {shared_bytes} B of shared memory, and may have {shared_limit}")
     held = None
     if threads and shared_bytes is not None:
         held = occupancy(

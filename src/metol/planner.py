@@ -17,7 +17,7 @@ from metol import _core
 from metol.candidates import Candidate, Nest, nest_of, plain_candidates, searched_candidates
 from metol.cost_choice import choose_weights
 from metol.errors import ExtractionError, MetolError, ScheduleFormatError
-from metol.framing import buffer_sizes, frame_of, read_pipeline
+from metol.framing import block_limits, buffer_sizes, frame_of, read_pipeline
 from metol.keep import find_kept
 from metol.lower import Directive, LoweringOptions, Schedule, rewritten_directives, target_directives
 from metol.measure import Acceptance
@@ -117,7 +117,8 @@ class Planner:
 
     def acceptance(self) -> Acceptance:
         """Return a judge of schedules of this pipeline, whose child starts at once; close it."""
-        return Acceptance(self.pipeline, buffer_sizes(self.read), target=self.target)
+        limits = block_limits(self.machine)
+        return Acceptance(self.pipeline, buffer_sizes(self.read), target=self.target, limits=limits)
 
     def search(self, is_cancelled: Callable[[], bool] = lambda: False, limit_seconds: float = math.inf) -> Found:
         """Search as the options say, in all forms of the pipeline; for less time where the limit is lower."""

@@ -5,7 +5,21 @@ from collections.abc import Callable
 
 import halide as hl
 import pytest
-from small_pipelines import HEIGHT, PIPELINES, WIDTH, X, Y, boundary, chain, finish, image, make_gate, sizes_of
+from gpu_by_hand import Build, computed_a_block, in_shared_memory, tiled
+from small_pipelines import (
+    HEIGHT,
+    PIPELINES,
+    WIDTH,
+    X,
+    Y,
+    boundary,
+    chain,
+    finish,
+    image,
+    make_gate,
+    schedule_with,
+    sizes_of,
+)
 
 from metol.lower import (
     Call,
@@ -18,7 +32,8 @@ from metol.lower import (
     root_directives,
     safe_directives,
 )
-from metol.measure.gate import BufferSizes, probed_sizes
+from metol.measure import BlockLimits
+from metol.measure.gate import BufferSizes, Gate, probed_sizes
 from metol.pipeline import extract
 
 
@@ -174,3 +189,49 @@ def test_access_beyond_what_the_bounds_query_tells_is_seen() -> None:
     places = (WIDTH - 5) * HEIGHT
     assert f"its code touches source[{places + 4}] of {places}" in refusal(promised)
     assert refusal(reads_directly) == ""
+
+
+USUAL_BLOCK = BlockLimits(threads=1024, shared_bytes=48 << 10)
+
+
+def gpu_refusal(build: Build, directives: list[Directive], target: str, limits: BlockLimits | None) -> str:
+    return Gate(build, sizes_of(build), target, limits).refusal(schedule_with(build, tuple(directives)))
+
+
+@pytest.mark.parametrize("target", ["host-cuda", "host-opencl"])
+@pytest.mark.parametrize(("height", "problem"), [(16, ""), (17, "a block has 1088 threads, and may have 1024")])
+def test_block_of_too_many_threads_is_refused(target: str, height: int, problem: str) -> None:
+    last = len(describe_funcs(chain())) - 1
+    reason = gpu_refusal(chain, tiled(last, 64, height), target, USUAL_BLOCK)
+    assert reason == (problem and f"of the kernel of `step_2`, {problem}")
+    assert gpu_refusal(chain, tiled(last, 64, height), target, None) == ""
+
+
+@pytest.mark.parametrize("target", ["host-cuda", "host-opencl"])
+def test_block_of_too_much_shared_memory_is_refused(target: str) -> None:
+    build = in_shared_memory(400)
+    needed, many = 52224, 1 << 20
+    calls = computed_a_block(build)
+    assert gpu_refusal(build, calls, target, BlockLimits(many, needed)) == ""
+    reason = gpu_refusal(build, calls, target, BlockLimits(many, needed - 1))
+    assert reason == f"of the kernel of `output`, a block has {needed} B of shared memory, and may have {needed - 1}"
+
+
+def test_threads_along_a_whole_dimension_are_counted_at_the_estimated_size() -> None:
+    last = len(describe_funcs(chain())) - 1
+    exceeded = BlockLimits(threads=WIDTH * 8 - 1, shared_bytes=48 << 10)
+    assert f"a block has {WIDTH * 8} threads" in gpu_refusal(chain, tiled(last, "x", 8), "host-opencl", exceeded)
+
+
+def test_update_is_named() -> None:
+    def build() -> hl.Pipeline:
+        output = hl.Func("output")
+        output[X, Y] = X
+        output[X, Y] += Y
+        return finish(output)
+
+    calls = [*tiled(0, 32, 8), *tiled(0, 64, 32, stage=1)]
+    at_root = Directive(0, 0, Call.COMPUTE_ROOT)
+    assert gpu_refusal(build, [at_root, *calls], "host-opencl", USUAL_BLOCK).startswith(
+        "of the kernel of `output`, update 0, a block has 2048 threads"
+    )

@@ -11,6 +11,8 @@ import pytest
 from metol.measure import messages as m
 from metol.measure.process import Child, ChildDiedError, ChildTimeoutError
 
+pytestmark = pytest.mark.usefixtures("fresh_children")
+
 
 def is_running(pid: int) -> bool:
     try:

@@ -11,7 +11,7 @@ from planted_failures import COMPILER_ERROR, CRASH, GREED, HANG, WRONG_RESULT
 import metol
 from metol import SearchOptions, verification
 from metol.errors import GivenInputError, MissingDeviceError, RecordError, SearchError, TuningError
-from metol.measure import PipelineSource, SourceKind, Status, verify_schedule
+from metol.measure import PipelineSource, RacePlan, SourceKind, Status, TimingPlan, verify_schedule
 from metol.tune import (
     FinalRace,
     Problem,
@@ -31,7 +31,9 @@ from metol.tune import (
 
 QUICK = SearchOptions(beam_width=4, passes=1, discrepancies=False)
 BRIEF_FINAL = FinalRace(finalists=2, processes=1)
-NO_PEERS = TuningSettings(TunerOptions(peers=(), batch=6), BRIEF_FINAL)
+# Who wins is no matter here, only that all run.
+BRIEF_PLAN = RacePlan(stages=(1, 1), timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2))
+NO_PEERS = TuningSettings(TunerOptions(peers=(), batch=6), BRIEF_FINAL, plan=BRIEF_PLAN)
 
 
 @pytest.fixture
@@ -119,7 +121,7 @@ def test_budget_too_small_for_a_trial_measures_the_beams_result_once(source: Pip
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["greedy", "beam"])
 def test_mode_of_one_search_measures_its_result_alone(mode: str, source: PipelineSource) -> None:
-    result = autotune(source, mode=mode, options=QUICK, threads=1)
+    result = autotune(source, mode=mode, options=QUICK, threads=1, settings=NO_PEERS)
     assert [record.origin for record in result.history] == ["search"]
 
 

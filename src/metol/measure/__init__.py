@@ -10,6 +10,7 @@ from metol.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from metol.measure.acceptance import Acceptance
+    from metol.measure.block_limits import BlockLimits
     from metol.measure.gate import BufferSizes
     from metol.measure.given_inputs import GivenInputs
     from metol.measure.given_values import InputValue
@@ -35,6 +36,7 @@ __all__ = [
     "OWN",
     "PEERS",
     "Acceptance",
+    "BlockLimits",
     "BufferSizes",
     "CheckOutcome",
     "Fallen",
@@ -83,6 +85,7 @@ _HOMES = {
     "Outcome": "metol.measure.workbench",
     "LocalWorkbench": "metol.measure.workbench",
     "Acceptance": "metol.measure.acceptance",
+    "BlockLimits": "metol.measure.block_limits",
     "BufferSizes": "metol.measure.gate",
     "CheckOutcome": "metol.measure.size_checks",
     "GivenInputs": "metol.measure.given_inputs",

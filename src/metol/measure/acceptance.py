@@ -16,6 +16,7 @@ from typing import Any
 from metol.errors import MetolError
 from metol.lower import Schedule
 from metol.measure import messages as m
+from metol.measure.block_limits import BlockLimits
 from metol.measure.gate import BufferSizes, Gate
 from metol.measure.process import Child, ChildDiedError, ChildTimeoutError, physical_memory_bytes
 from metol.measure.serialized import save_pipeline
@@ -35,7 +36,13 @@ class Acceptance:
     """Judges schedules of one pipeline. A context manager: leaving it ends the child."""
 
     def __init__(
-        self, pipeline: Any, sizes: BufferSizes, *, target: str, limit_seconds: float = _LIMIT_SECONDS
+        self,
+        pipeline: Any,
+        sizes: BufferSizes,
+        *,
+        target: str,
+        limits: BlockLimits | None = None,
+        limit_seconds: float = _LIMIT_SECONDS,
     ) -> None:
         """Get ready.
 
@@ -43,12 +50,13 @@ class Acceptance:
             pipeline: an `hl.Pipeline`, with whatever schedule it carries.
             sizes: what the schedules are made for.
             target: the Halide target to lower for.
+            limits: what a block of threads may have on the GPU that they are for; None for a CPU.
             limit_seconds: for lowering the first schedule, in a child; all of them together get twice that, and each at
                 least a third of it.
         """
         self._limit_seconds = limit_seconds
         self._spent_seconds = 0.0
-        self._here = Gate(lambda: copy_pipeline(pipeline), sizes, target)
+        self._here = Gate(lambda: copy_pipeline(pipeline), sizes, target, limits)
         self._folder = tempfile.TemporaryDirectory(prefix="metol-")
         self._child: Child | None = None
         self._is_open = False
@@ -59,7 +67,7 @@ class Acceptance:
         except (MetolError, RuntimeError):  # Halide cannot write every pipeline
             return
         source = PipelineSource(SourceKind.SERIALIZED, str(file))
-        self._request = m.OpenGate(str(source), target, sizes.to_json())
+        self._request = m.OpenGate(str(source), target, sizes.to_json(), "" if limits is None else limits.to_json())
         self._start()
 
     @property

@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 from metol.errors import GivenInputError, MetolError
 from metol.lower import Schedule
 from metol.measure import messages as m
+from metol.measure.block_limits import BlockLimits
 from metol.measure.case_names import AWKWARD, ESTIMATED
 from metol.measure.gate import BufferSizes, Gate
 from metol.measure.holding import Holding
@@ -122,7 +123,8 @@ class Session:
         start = time.perf_counter()
         source = PipelineSource.parse(request.source)
         source.build()  # whether it can be built at all is this request's answer, not the first schedule's
-        self._gate = Gate(source.build, BufferSizes.from_json(request.sizes), request.target)
+        limits = BlockLimits.from_json(request.limits) if request.limits else None
+        self._gate = Gate(source.build, BufferSizes.from_json(request.sizes), request.target, limits)
         return m.Done(time.perf_counter() - start)
 
     def use_pause(self) -> None:

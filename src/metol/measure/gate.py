@@ -4,6 +4,7 @@ Enters: a recipe of the pipeline, and schedules. Leaves: a reason for each refus
 query at the head of the lowered code is evaluated, with inputs of exactly the size that everything at root needs: a
 tail that rounds up, or shifts inwards, where there is less than it takes shows as a region that grows beyond them. And
 the first and last iterations of the loops are gone through: a guard that Halide left out shows as an access outside.
+Kernels are held to what a block of threads may have, as their launches ask for it.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 
 from metol.errors import MetolError
 from metol.lower import Call, RVar, Schedule, Var
+from metol.measure.block_limits import BlockLimits
 from metol.measure.scheduler import schedule_at_root
 from metol.pipeline import LoweredPipeline, strip_schedules
 
@@ -104,17 +106,21 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
 class Gate:
     """Judges schedules of one pipeline."""
 
-    def __init__(self, build: Callable[[], Any], sizes: BufferSizes, target: str) -> None:
+    def __init__(
+        self, build: Callable[[], Any], sizes: BufferSizes, target: str, limits: BlockLimits | None = None
+    ) -> None:
         """Take a recipe.
 
         Args:
             build: returns the pipeline afresh, with the schedule it was written with and the same names each time.
             sizes: what the schedules are made for.
             target: the Halide target to lower for.
+            limits: what a block of threads may have on the GPU that they are for; None for a CPU.
         """
         self._build = build
         self._sizes = sizes
         self._target = target
+        self._limits = limits
         self._references: dict[tuple[int, ...], LoweredPipeline | None] = {}
 
     def prepare(self) -> None:
@@ -131,11 +137,20 @@ class Gate:
             lowered = LoweredPipeline(pipeline, self._target, has_partitions=True)
         except MetolError as error:
             return " ".join(str(error).split())
+        outputs = [func.name() for func in pipeline.outputs()]
+        if excess := self._excess(lowered, outputs):
+            return excess
         reference = self._reference(kept)
         if reference is None:
             return ""
-        outputs = [func.name() for func in pipeline.outputs()]
         return self._growth(lowered, reference, outputs, probed_sizes(schedule, self._sizes))
+
+    def _excess(self, lowered: LoweredPipeline, outputs: list[str]) -> str:
+        """Tell which kernel asks for more than a block may have, at the sizes that the schedule is for."""
+        if self._limits is None:
+            return ""
+        regions = self._sizes.regions(outputs, lowered.required({}, {}))
+        return self._limits.refusal(lowered.launches(regions, self._sizes.scalars))
 
     def _reference(self, kept: tuple[int, ...]) -> LoweredPipeline | None:
         """Lower everything at root but the Funcs that keep their schedule; None where that cannot be lowered."""

@@ -186,6 +186,8 @@ class OpenGate:
     """A Halide target."""
     sizes: str
     """`BufferSizes` as JSON."""
+    limits: str = ""
+    """`BlockLimits` of the GPU as JSON; empty for a CPU."""
 
 
 @dataclass(frozen=True, slots=True)

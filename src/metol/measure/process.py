@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from metol.measure import messages as m
 
@@ -31,6 +32,24 @@ class ChildTimeoutError(Exception):
     """The child did not answer in time; it has been killed."""
 
 
+def start_interpreter(arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]) -> "subprocess.Popen[bytes]":
+    """Start `metol.measure.child` in a session of its own.
+
+    Args:
+        arguments: those of the module but the first.
+        answer_fd: where its answers go.
+        stderr: where all that it prints goes.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", "metol.measure.child", str(answer_fd), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=stderr,
+        stderr=stderr,
+        pass_fds=(answer_fd,),
+        start_new_session=True,
+    )
+
+
 class Child:
     """One child process. A context manager: leaving it kills whatever still runs.
 
@@ -46,15 +65,8 @@ class Child:
         """
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, closed in `close`
         answer_read, answer_write = os.pipe()
-        numbers = map(str, (answer_write, os.getpid(), threads, memory_bytes))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "metol.measure.child", *numbers],
-            stdin=subprocess.PIPE,
-            stdout=self._stderr,
-            stderr=self._stderr,
-            pass_fds=(answer_write,),
-            start_new_session=True,
-        )
+        numbers = [str(number) for number in (os.getpid(), threads, memory_bytes)]
+        self._process = start_interpreter(numbers, answer_write, self._stderr)
         os.close(answer_write)
         self._answer_fd = answer_read
         self._buffer = b""

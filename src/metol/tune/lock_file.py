@@ -13,7 +13,7 @@ from typing import Any
 
 from metol.errors import MetolError, RefusedDirectiveError, ScheduleFormatError, ScheduleMismatchError
 from metol.findings import Check, Outcome
-from metol.framing import buffer_sizes, frame_of, read_pipeline
+from metol.framing import block_limits, buffer_sizes, frame_of, read_pipeline
 from metol.lower import Measured, Schedule, load
 from metol.measure import Acceptance, Measurement, PipelineSource, RunOptions, TimingPlan, verify_schedule
 from metol.pipeline import EstimateMap, strip_schedules
@@ -108,7 +108,9 @@ class _Examination:
         if _prevents_a_run(checks):
             return LockReport(tuple(checks))
         self.progress(f"{self.source.label}: lowering")
-        with Acceptance(pipeline, buffer_sizes(read), target=self.options.target) as acceptance:
+        target = self.options.target
+        limits = block_limits(choose_machine(parse_target(target), threads=self.options.threads))
+        with Acceptance(pipeline, buffer_sizes(read), target=target, limits=limits) as acceptance:
             refusal = acceptance.refusal(self.locked)
         if refusal:
             return LockReport((*checks, Check(_BOUNDS, Outcome.FAIL, refusal, "Schedule the pipeline anew.")))

@@ -1,0 +1,168 @@
+"""Child processes that start at once: forks of an interpreter that has imported and compiled what each of them needs.
+
+A child of `metol.measure.process` spends a second on what is the same for all: imports, and the compilation of Halide's
+runtime. Here one process a session does so, without ever running a pipeline, so that it has no threads, and is forked
+for each child. The new process is a child of the tests' own (CLONE_PARENT), as one that is started afresh is.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["forked_children"]
+
+_CLONE_PARENT = 0x8000
+_SYS_CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+_MOST_BYTES = 1 << 20
+
+
+class _Forked:
+    """What `Child` uses of a `subprocess.Popen`."""
+
+    def __init__(self, pid: int, stdin: IO[bytes]) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.returncode: int | None = None
+        self._lock = threading.Lock()
+
+    def wait(self, timeout: float | None = None) -> int:
+        with self._lock:
+            if self.returncode is None:
+                if timeout is not None and not self._has_ended(timeout):
+                    raise subprocess.TimeoutExpired("child", timeout)
+                self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    def _has_ended(self, timeout: float) -> bool:
+        """Wait for its end, but leave its exit status where it is."""
+        watched = os.pidfd_open(self.pid)
+        try:
+            return bool(select.select([watched], [], [], timeout)[0])
+        finally:
+            os.close(watched)
+
+
+class _ForkServer:
+    """The process that is forked, from the side of the tests."""
+
+    def __init__(self) -> None:
+        # A child dies with the thread of the tests that started this process, which is to be the main one.
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, __file__, str(theirs.fileno())]
+            self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
+
+    def start(self, arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]) -> _Forked:
+        """Start a child with the environment and the working directory that there are now."""
+        request_read, request_write = os.pipe()
+        request = {"arguments": list(arguments), "cwd": str(Path.cwd()), "environment": dict(os.environ)}
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], [request_read, stderr.fileno(), answer_fd])
+            pid = int(self._socket.recv(64))
+        os.close(request_read)
+        return _Forked(pid, os.fdopen(request_write, "wb"))
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def forked_children(process: Any) -> Iterator[None]:
+    """Let `metol.measure.process`, which is passed as `process`, fork its children as long as this is open.
+
+    On a machine whose number of the system call is not known here they start afresh.
+    """
+    if _SYS_CLONE is None:
+        yield
+        return
+    server = _ForkServer()
+    started_afresh = process.start_interpreter
+    process.start_interpreter = server.start
+    try:
+        yield
+    finally:
+        process.start_interpreter = started_afresh
+        server.close()
+
+
+def _serve(requests: socket.socket) -> None:
+    """Fork whenever asked; ends with the tests, who close their side."""
+    child = None
+    while True:
+        message, fds, _, _ = socket.recv_fds(requests, _MOST_BYTES, 3)
+        if not message:
+            return
+        child = child or _warmed_up()
+        if _fork_beside() == 0:
+            _become_child(child, json.loads(message), fds, requests)
+        for fd in fds:
+            os.close(fd)
+
+
+def _warmed_up() -> Any:
+    """Return the module that children run, with all imported and compiled that each of them needs."""
+    import halide as hl
+
+    import metol.measure.compiled  # noqa: F401, with NumPy, which children import late
+    from metol.measure import child
+
+    for target in (hl.get_host_target(), hl.Target("host-opencl")):
+        child._compile_runtime(target)
+    return child
+
+
+def _fork_beside() -> int:
+    """Fork, but make the new process a child of this one's parent; 0 in the new process."""
+    pid = int(ctypes.CDLL(None).syscall(_SYS_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
+    if pid == 0:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+    elif pid < 0:
+        raise OSError("clone failed")
+    return pid
+
+
+def _become_child(child: Any, request: dict[str, Any], fds: Sequence[int], requests: socket.socket) -> None:
+    """Do what `python -m metol.measure.child` does from here on."""
+    code = 1
+    try:
+        os.setsid()
+        requests.send(str(os.getpid()).encode())  # now there is a group of processes that can be killed
+        requests.close()
+        stdin, stderr, answers = fds
+        for fd, number in ((stdin, 0), (stderr, 1), (stderr, 2)):
+            os.dup2(fd, number)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["cwd"])
+        sys.modules["__main__"].__file__ = child.__file__
+        sys.argv = [child.__file__, str(answers), *request["arguments"]]
+        sys.path.insert(0, request["cwd"])
+        child.main(sys.argv[1:])
+        code = 0
+    except SystemExit as end:
+        print(end.code, file=sys.stderr)  # noqa: T201, as the interpreter does
+    except BaseException:  # noqa: BLE001, as the interpreter does
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # the folder of the tests, which no child has
+    _serve(socket.socket(fileno=int(sys.argv[1])))
