@@ -34,7 +34,7 @@ class BlockLimits:
 
     def refusal(self, launches: Iterable[_core.KernelLaunch]) -> str:
         """Tell which kernel asks for too much, by its Func, or "" where none does."""
-        for launch in launches:
+        for launch in (one for one in launches if one.is_taken):
             known = [extent for extent in launch.threads if extent is not None]
             threads = math.prod(known) if len(known) == len(launch.threads) else None
             if told := self.excesses(threads, launch.shared_bytes):
