@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from metol.train.own import OwnTraining
     from metol.train.retrain import FineTuner
     from metol.train.samples import ProgramSamples, Sample, SampleFiles, SampleFolders
+    from metol.train.scores import rank_correlation_of
     from metol.train.table import FeatureTable, make_table
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "draw_nests",
     "evaluate_weights",
     "make_table",
+    "rank_correlation_of",
     "require_extra",
     "rows_per_second",
     "score_models",
@@ -58,6 +60,7 @@ _HOMES = {
     "draw_nests": "metol.train.draw",
     "evaluate_weights": "metol.train.evaluation",
     "make_table": "metol.train.table",
+    "rank_correlation_of": "metol.train.scores",
     "require_extra": "metol.train.extra",
     "rows_per_second": "metol.train.evaluation",
     "score_models": "metol.train.evaluation",
