@@ -128,7 +128,8 @@ def bench(
     wanted = [kind for kind, is_wanted in kinds.items() if is_wanted]
     if len(wanted) > 1:
         raise MetolError(f"`--{'` and `--'.join(wanted)}` are measurements of their own; ask for one at a time.")
-    if gpu and wanted not in ([], ["search-speed"]):
+    is_on_gpu = gpu or _needs_device(experiment)
+    if gpu and not _needs_device(experiment) and wanted not in ([], ["search-speed"]):
         raise MetolError(f"`--{wanted[0]}` measures on the CPU; leave `--gpu` out.")
     require_writable(json)
     require_writable(markdown)
@@ -136,7 +137,7 @@ def bench(
     if schedulers is None:
         schedulers = (_GPU_SEARCH_COLUMNS if search_speed else _GPU_COLUMNS) if gpu else _CPU_COLUMNS
     columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
-    bench_device = _device(device, is_wanted=gpu, is_run=not search_speed, threads=threads)
+    bench_device = _device(device, is_wanted=is_on_gpu, is_run=not search_speed, threads=threads)
     timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
     run_options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
     measurements: dict[str, Callable[..., bool]] = {
@@ -149,7 +150,12 @@ def bench(
     if experiment is not None:
         from metol.tune import TuningBudget
 
-        how = {"schedulers": tuple(columns), "programs": programs, "budget": TuningBudget.parse(budget)}
+        how = {
+            "schedulers": tuple(columns),
+            "programs": programs,
+            "budget": TuningBudget.parse(budget),
+            "device": bench_device,
+        }
         measurements["experiment"] = partial(_bench_experiment, experiment, plots, how)
     if wanted and wanted[0] in measurements:
         is_right = measurements[wanted[0]](sources, run_options, json, markdown)
@@ -183,6 +189,15 @@ def _device(name: str | None, *, is_wanted: bool, is_run: bool, threads: int) ->
             "`--search-speed` to compare searches for it."
         )
     return device
+
+
+def _needs_device(experiment: str | None) -> bool:
+    """Tell whether an experiment, if any, runs on a GPU; raises MetolError where there is none of that name."""
+    if experiment is None:
+        return False
+    from metol.experiments import get_experiment
+
+    return get_experiment(experiment).needs_device
 
 
 def _command() -> str:

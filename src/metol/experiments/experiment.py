@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from metol.bench_device import BenchDevice
 from metol.measure import PipelineSource, Progress, RunOptions, Scheduler
 from metol.row_file import RowFile
 from metol.text_table import TextTable
@@ -93,6 +94,8 @@ class Setting:
     """What tuning may spend on one pipeline."""
     progress: Progress = lambda _: None
     """Told about each step."""
+    device: BenchDevice | None = None
+    """The GPU that experiments run on which need one."""
 
     @property
     def schedulers_text(self) -> str:
@@ -112,6 +115,8 @@ class Experiment(ABC):
     """What it shows, in a line."""
     measurement: ClassVar[str]
     """What is measured: experiments that show the same rows in different ways share them."""
+    needs_device: ClassVar[bool] = False
+    """Whether it runs on a GPU."""
 
     @abstractmethod
     def subjects(self, setting: Setting) -> Iterable[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from metol.train.own import OwnTraining
     from metol.train.retrain import FineTuner
     from metol.train.samples import ProgramSamples, Sample, SampleFiles, SampleFolders
+    from metol.train.scores import rank_correlation_of
     from metol.train.table import FeatureTable, make_table
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "evaluate_weights",
     "hold_one_out",
     "make_table",
+    "rank_correlation_of",
     "require_extra",
     "rows_per_second",
     "samples_of",
@@ -70,6 +72,7 @@ _HOMES = {
     "evaluate_weights": "metol.train.evaluation",
     "hold_one_out": "metol.train.hold_one_out",
     "make_table": "metol.train.table",
+    "rank_correlation_of": "metol.train.scores",
     "require_extra": "metol.train.extra",
     "rows_per_second": "metol.train.evaluation",
     "samples_of": "metol.train.devices",

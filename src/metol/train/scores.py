@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ProgramScore", "Scores", "score"]
+__all__ = ["ProgramScore", "Scores", "rank_correlation_of", "score"]
 
 Seconds = npt.NDArray[np.float64]
 
@@ -64,12 +64,12 @@ def score(
         if own.sum() >= _LEAST_SAMPLES:
             times, guess = measured[own], predicted[own]
             regret = float(times[int(np.argmin(guess))] / times.min() - 1)
-            scores.append(ProgramScore(program, int(own.sum()), _spearman(guess, times), regret))
+            scores.append(ProgramScore(program, int(own.sum()), rank_correlation_of(guess, times), regret))
     return Scores(r2, tuple(scores))
 
 
-def _spearman(a: Seconds, b: Seconds) -> float:
-    """Rank correlation; values that are equal share their mean rank."""
+def rank_correlation_of(a: Seconds, b: Seconds) -> float:
+    """Return Spearman's rank correlation of two columns, [samples]; values that are equal share their mean rank."""
     ranks_a, ranks_b = _ranks(a), _ranks(b)
     if ranks_a.std() == 0 or ranks_b.std() == 0:
         return 0.0
