@@ -67,12 +67,12 @@ def test_kernels_that_cannot_be_launched_give_way_to_the_next_best(monkeypatch: 
 
 
 def test_blocks_beyond_the_limits_of_the_device_give_way_to_the_next_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = BlockLimits(threads=100, shared_bytes=48 << 10)
+    few = BlockLimits(threads=50, shared_bytes=48 << 10)
     monkeypatch.setattr(planner, "block_limits", lambda _: few)
     result = metol.autoschedule(chain(), target="opencl", options=QUICK)
     assert result.origin != "search"
     assert result.fallbacks[0].startswith("the best found: of the kernel of `step_2`, a block has ")
-    assert result.fallbacks[0].endswith(" threads, and may have 100")
+    assert result.fallbacks[0].endswith(" threads, and may have 50")
 
 
 @pytest.mark.usefixtures("no_gpu", "ptxas")

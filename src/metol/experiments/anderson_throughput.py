@@ -18,7 +18,7 @@ from metol.measure import Scheduler
 from metol.options import SearchOptions
 from metol.text_table import TextTable
 from metol.train import FineTuner
-from metol.tune import TunerOptions
+from metol.tune import TunerOptions, TuningSettings, settings_of_mode
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +29,7 @@ _TOP: Final = 5
 _TRIALS: Final = 3
 """Searches with seeds of their own, of which tables have the median; the paper has 100."""
 _BATCH: Final = SearchOptions(strategy="batch")
+_ROUNDS: Final = "20x80"
 _GROUPING: Final = SearchOptions(strategy="grouping")
 _PEER: Final = "anderson2021"
 _ONE_SHOT, _TOP_5 = "metol one shot", f"metol top {_TOP}"
@@ -124,11 +125,12 @@ class _Found:
                 self._distinct[text] = self._app.file_of(schedule)
 
     def add_tuned(self, series: str) -> None:
-        """Tune, fitting the cost model to what is measured."""
+        """Tune in rounds, after each of which the cost model is fitted anew."""
         self._app.setting.progress(f"{self._app.source.label}: {series}")
-        tuner = TunerOptions(peers=(), retrainer=FineTuner())
+        tuning = TuningSettings(tuner=TunerOptions(retrainer=FineTuner(is_fresh=True)))
+        options, tuning = settings_of_mode(_ROUNDS, _BATCH, tuning)
         try:
-            schedule = self._app.tuned(_BATCH, tuner).schedule
+            schedule = self._app.tuned(options, tuning.tuner).schedule
         except MetolError as error:
             self._failures[series] = Point(series, {}, str(error))
             return
