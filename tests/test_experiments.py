@@ -223,13 +223,34 @@ def test_objects_are_made_for_another_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kernels_are_assembled_for_three_gpus(tmp_path: Path) -> None:
-    outcome = outcome_of(tmp_path, "blur", "gpu-kernels")
-    assert [point.series for point in outcome.points] == ["rtx2080ti", "a100", "h100"]
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device", "ptxas")
+def test_kernels_of_both_strategies_are_assembled_for_three_gpus_and_run_on_opencl(tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path, "blur", "gpu-kernels", "--size", "small")
+    assert [point.series for point in outcome.points] == [
+        f"{strategy}, {gpu}"
+        for strategy in ("grouping", "batch")
+        for gpu in ("rtx2080ti", "a100", "h100", "opencl-cpu")
+    ]
     for point in outcome.points:
+        if point.series.endswith("opencl-cpu"):
+            assert (point.values["right"], point.values["refused"]) == (1, 0), point.note
+            continue
         assert point.values["kernels"] >= 1, point.note
         assert 0 < point.values["registers"] <= 255
         assert 0 < point.values["occupancy"] <= 1
+
+
+def test_kernels_that_could_not_be_made_are_told_and_counted() -> None:
+    experiment = get_experiment("gpu-kernels")
+    assembled = Point("batch, a100", {"search_s": 2.0, "kernels": 3.0, "refused": 1.0}, "the best found: it spills")
+    missing = Point("batch, opencl-cpu", {}, "there is no OpenCL device here")
+    outcomes = [Outcome(experiment.measurement, app, "", (assembled, missing)) for app in ("blur", "harris")]
+    tables = {table.title: table.to_markdown() for table in experiment.tables(outcomes)}
+    assert len(tables) == 8
+    assert "| **assembled** | **2 of 2** |" in tables["Kernels, through ptxas: batch, a100"]
+    assert "2 of 2" not in tables["Kernels, run on OpenCL: batch, opencl-cpu"]
+    assert "blur, batch, opencl-cpu: there is no OpenCL device here" in experiment.notes(outcomes)
 
 
 @pytest.mark.slow
