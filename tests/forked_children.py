@@ -63,7 +63,11 @@ class _ForkServer:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, __file__, str(theirs.fileno())]
-            self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
+            # NumPy's BLAS starts threads otherwise, which would not be there after a fork.
+            environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+            self._process = subprocess.Popen(
+                command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=environment
+            )
 
     def start(self, arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]) -> _Forked:
         """Start a child with the environment and the working directory that there are now."""
@@ -122,6 +126,7 @@ def _warmed_up() -> Any:
 
     for target in (hl.get_host_target(), hl.Target("host-opencl")):
         child._compile_runtime(target)
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not be forked"
     return child
 
 

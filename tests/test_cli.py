@@ -2,18 +2,20 @@ import inspect
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import PIPELINES, metol
+from command_line import PIPELINES, metol, metol_process
 
-from metol import SearchOptions, cli
+from metol import SearchOptions, cli, demo
+from metol.measure import RunOptions, TimingPlan
 from metol.targets.gpu import detect_gpu
 
 
 def test_version_is_shown() -> None:
-    done = metol("--version")
+    done = metol_process("--version")
     assert done.returncode == 0
     assert done.stdout.startswith("metol ")
 
@@ -25,7 +27,7 @@ def test_command_line_starts_without_halide() -> None:
 
 
 def test_apps_are_listed() -> None:
-    done = metol("apps")
+    done = metol_process("apps")
     assert done.returncode == 0
     assert done.stdout.startswith("harris ")
 
@@ -228,7 +230,7 @@ def test_schedule_is_printed_as_python_that_runs(tmp_path: Path) -> None:
 def test_schedule_is_written_to_the_files_named_and_verified(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
     files = ("--python", "s.py", "--cpp", "s.schedule.h", "-o", "s.json")
-    done = metol("schedule", "pipelines.py:ramp", "--strategy", "greedy", *files, "--verify", cwd=tmp_path)
+    done = metol_process("schedule", "pipelines.py:ramp", "--strategy", "greedy", *files, "--verify", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert "verified" in done.stderr
@@ -257,7 +259,9 @@ def test_bench_verifies_metol_beside_a_saved_schedule(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_demo_prints_one_table_and_writes_the_picture(tmp_path: Path) -> None:
+def test_demo_prints_one_table_and_writes_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    brief = TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2)
+    monkeypatch.setattr(demo, "RunOptions", partial(RunOptions, timing=brief))
     done = metol("demo", "--image", "corners.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "adams2019" in done.stdout
@@ -300,7 +304,7 @@ class ShiftBy:
 def test_generator_is_scheduled_and_verified(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(GENERATOR)
     words = ("--strategy", "greedy", "--generator-param", "distance=5", "--generator-param", "twice=false")
-    done = metol("schedule", "mine.py:ShiftBy", *words, "-o", "s.json", "--verify", cwd=tmp_path)
+    done = metol_process("schedule", "mine.py:ShiftBy", *words, "-o", "s.json", "--verify", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "shifted_by_5" in {func["name"] for func in json.loads((tmp_path / "s.json").read_text())["funcs"]}
     assert "64x48" in done.stderr
@@ -318,7 +322,7 @@ def test_generator_is_scheduled_and_verified(tmp_path: Path) -> None:
 )
 def test_mistake_about_a_generator_is_told_in_one_line(source: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(GENERATOR)
-    done = metol("schedule", source, cwd=tmp_path)
+    done = metol_process("schedule", source, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert done.stderr.strip().count("\n") == 0

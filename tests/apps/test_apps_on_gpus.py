@@ -24,7 +24,9 @@ def test_grouping_computes_the_reference_on_opencl(name: str) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()
     result = metol.autoschedule(pipeline, target="opencl", gpu="opencl-cpu", options=GROUPING, threads=2)
-    assert (result.origin, result.fallbacks) == ("search", ())
+    # Where a block of the best has too many threads, the next best has not.
+    assert result.origin in ("search", "alternative")
+    assert all("threads, and may have 1024" in refusal for refusal in result.fallbacks)
     assert any(directive.call is Call.GPU_BLOCKS for directive in result.schedule.directives)
     arguments = [argument for argument in pipeline.infer_arguments() if argument.name]
     compiled = pipeline.compile_to_callable(arguments, hl.Target(result.schedule.target))

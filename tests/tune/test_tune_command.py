@@ -16,6 +16,7 @@ from command_line import PIPELINES, metol
 
 import metol as library
 import metol_apps
+from metol import tune
 from metol.measure import PipelineSource
 from metol.targets.gpu import detect_gpu
 from metol.tune import Records
@@ -84,7 +85,27 @@ def test_file_of_a_users_folder_is_no_app(folder: Path) -> None:
     assert _expand([text]) == [PipelineSource.parse(text)]
 
 
+BRIEF = """
+import sys
+from functools import partial
+from metol import cli, tune
+from metol.measure import RacePlan, TimingPlan
+plan = RacePlan(stages=(1, 1), timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2))
+final = tune.FinalRace(finalists=2, processes=1)
+tune.TuningSettings = partial(tune.TuningSettings, tune.TunerOptions(batch=3), final, plan=plan)
+"""
+"""Tunes in small batches, with brief races."""
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do so in this process."""
+    monkeypatch.setattr(tune, "TuningSettings", tune.TuningSettings)  # so that it is there again afterwards
+    exec(BRIEF)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief")
 def test_tuning_shows_how_it_goes_and_writes_the_best(folder: Path) -> None:
     words = ("tune", SOURCE, *QUICK, "--budget", "3 trials", "--records", "tuning.db", "-o", "best.json")
     done = metol(*words, "--python", "best.py", "--cpp", "best.h", cwd=folder)
@@ -102,8 +123,7 @@ def test_tuning_shows_how_it_goes_and_writes_the_best(folder: Path) -> None:
 
 
 INTERRUPTED = """
-import signal, sys
-from metol import cli
+import signal
 from metol.measure.workbench import LocalWorkbench
 
 measure = LocalWorkbench.measure
@@ -112,15 +132,18 @@ def measure_and_interrupt(self, *rest):
     signal.raise_signal(signal.SIGINT)
     return outcomes
 LocalWorkbench.measure = measure_and_interrupt
-sys.argv = ["metol", *{words!r}]
-cli.main()
 """
+
+
+def briefly(*words: str, before: str = "") -> list[str]:
+    """A command that tunes in a process of its own."""
+    return [sys.executable, "-c", f"{BRIEF}{before}\nsys.argv = {['metol', *words]!r}\ncli.main()"]
 
 
 @pytest.mark.slow
 def test_interrupt_settles_for_the_best_measured_so_far(folder: Path) -> None:
     words = ("tune", SOURCE, *QUICK, "--budget", "100 trials", "--records", "tuning.db", "-o", "best.json")
-    command = [sys.executable, "-c", INTERRUPTED.format(words=words)]
+    command = briefly(*words, before=INTERRUPTED)
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr
     assert "Ctrl-C again gives up" in done.stderr
@@ -131,14 +154,14 @@ def test_interrupt_settles_for_the_best_measured_so_far(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief")
 def test_kill_loses_no_record_and_tuning_goes_on(folder: Path) -> None:
     file = folder / "tuning.db"
     words = [*("tune", SOURCE, *QUICK), "--budget", "100 trials", "--records", "tuning.db"]
     seen: list[str] = []
     for _ in range(2):
-        command = [sys.executable, "-m", "metol.cli", *words]
         process = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            briefly(*words), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
         try:
             seen = next(uids for uids in _growing(file, process) if len(uids) > len(seen))
