@@ -21,6 +21,8 @@ from metol.targets.gpu import GpuMachine
 from metol.train import Collector, CollectPlan, DrawPlan, SampleFiles, collect
 from metol.tune import TuningBudget, fingerprint
 
+pytest.importorskip("torch")
+
 DEVICE = replace(GpuMachine.preset("h100", threads=2), name="NVIDIA H100 80GB HBM3")
 # What is quick to search, and has more than a handful of schedules.
 APPS = "blur", "hist"
@@ -97,6 +99,32 @@ def test_one_command_writes_samples_weights_and_a_report(device: list[RunOptions
         assert f"| app:{name} | 24 |" in report
         assert f"app:{name}, not fitted to: rank correlation" in printed
     assert "regret, trained" in report
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+def test_on_a_device_that_is_here_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from metol.train import FitOptions, GpuTraining
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("metol.train.gpu_training.os.sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr("metol.train.gpu_training._COUNT", 6)
+    monkeypatch.setattr(CollectPlan, "source", lambda _, seed: PipelineSource.parse(program_of(seed)))
+    monkeypatch.setattr(CollectPlan, "suits", lambda *_: True)
+    applications = tuple(PipelineSource.parse(program_of(seed)) for seed in (100, 101))
+    training = GpuTraining(
+        tmp_path / "w.npz", "opencl", threads=1, applications=applications, options=FitOptions(members=1, epochs=1)
+    )
+    measured = [one for one in training.collect(TuningBudget(trials=3)) if one.samples]
+    assert len(measured) == 3
+    assert len({one.device for one in measured}) == 1
+    ran = [sample for one in measured for sample in one.samples if sample.run_ms]
+    assert len(ran) > 12
+    trained = training.fit()
+    assert Weights.load(tmp_path / "w.npz").notes["data"]["gpus"] == [measured[0].device]
+    assert {one.program for one in trained.judged.programs} <= {str(source) for source in applications}
+    assert trained.report("metol train gpu").startswith(f"# Weights for {measured[0].device}")
 
 
 @pytest.mark.slow
