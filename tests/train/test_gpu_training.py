@@ -21,6 +21,8 @@ from metol.targets.gpu import GpuMachine
 from metol.train import Collector, CollectPlan, DrawPlan, SampleFiles, collect
 from metol.tune import TuningBudget, fingerprint
 
+pytest.importorskip("torch")
+
 DEVICE = replace(GpuMachine.preset("h100", threads=2), name="NVIDIA H100 80GB HBM3")
 # What is quick to search, and has more than a handful of schedules.
 APPS = "blur", "hist"
@@ -100,6 +102,32 @@ def test_one_command_writes_samples_weights_and_a_report(device: list[RunOptions
 
 
 @pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+def test_on_a_device_that_is_here_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from metol.train import FitOptions, GpuTraining
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("metol.train.gpu_training.os.sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr("metol.train.gpu_training._COUNT", 6)
+    monkeypatch.setattr(CollectPlan, "source", lambda _, seed: PipelineSource.parse(program_of(seed)))
+    monkeypatch.setattr(CollectPlan, "suits", lambda *_: True)
+    applications = tuple(PipelineSource.parse(program_of(seed)) for seed in (100, 101))
+    training = GpuTraining(
+        tmp_path / "w.npz", "opencl", threads=1, applications=applications, options=FitOptions(members=1, epochs=1)
+    )
+    measured = [one for one in training.collect(TuningBudget(trials=3)) if one.samples]
+    assert len(measured) == 3
+    assert len({one.device for one in measured}) == 1
+    ran = [sample for one in measured for sample in one.samples if sample.run_ms]
+    assert len(ran) > 12
+    trained = training.fit()
+    assert Weights.load(tmp_path / "w.npz").notes["data"]["gpus"] == [measured[0].device]
+    assert {one.program for one in trained.judged.programs} <= {str(source) for source in applications}
+    assert trained.report("metol train gpu").startswith(f"# Weights for {measured[0].device}")
+
+
+@pytest.mark.slow
 def test_it_goes_on_where_it_ended(device: list[RunOptions], tmp_path: Path) -> None:
     out = tmp_path / "h100.npz"
     train_gpu(out, budget="4 trials")
@@ -138,9 +166,9 @@ def test_weights_are_used_from_then_on_if_they_are_better(
     device: list[RunOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = Planner(PipelineSource.parse("app:blur").build(), SearchOptions(), target="cuda").form().space
-    for is_better in (False, True):
+    for is_better in (False, True, False, True):
         monkeypatch.setattr("metol.train.hold_one_out.HoldOneOut.is_better", is_better)
-        printed = train_gpu(tmp_path / "h100.npz", "--resume", budget="3 trials")
+        printed = train_gpu(tmp_path / "h100.npz", "--resume", budget="3 trials" if not device else "1 trial")
         used = choose_weights(AUTO, DEVICE, space)
         assert (used is not None) == is_better
         assert ("these weights are used from now on" in printed) == is_better

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from measured_programs import program_of, sampled
+from measured_programs import planner_of, program_of, sampled
 
 from metol.targets.gpu import GpuMachine
 from metol.train import FeatureTable, make_table
@@ -128,6 +128,19 @@ def test_weights_are_fitted_to_all_programs(table: FeatureTable) -> None:
     assert weights.features == table.features
     errors = [np.abs(np.log(seconds / table.seconds)).mean() for seconds in (predict(weights, table), table.seconds)]
     assert errors[0] < np.abs(np.log(table.analytical_seconds / table.seconds)).mean()
+
+
+def test_the_core_predicts_what_was_fitted_on_a_gpu(table: FeatureTable) -> None:
+    weights = fit_all(table, BRIEF)
+    assert (weights.units > 0).any(), "terms of Anderson 2021 that the analytical model does not know"
+    predicted = predict(weights, table)
+    for number in (0, 7):
+        planner = planner_of(NAMES[number], "h100")
+        expected = []
+        for sample in sampled(NAMES[number], 8, gpu="h100").samples:
+            form, state = planner.state_of(sample.to_nest())
+            expected.append(float(form.space.cost(state, weights.model(form.space))[0]))
+        np.testing.assert_allclose(predicted[table.program_of_sample == number], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("count", [2, 5, 12, 40])

@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ class GpuTraining:
     applications: tuple[PipelineSource, ...] = ()
     """What is measured in turn with random programs, and judges the weights."""
     options: FitOptions = field(default_factory=FitOptions)
-    """How to fit."""
+    """How to fit; each application is judged by a single network."""
 
     @property
     def folder(self) -> Path:
@@ -154,7 +154,7 @@ class GpuTraining:
         weights.save(self.out)
         judged = hold_one_out(
             table,
-            self.options,
+            replace(self.options, members=1),  # there are many to judge by, and an ensemble is as good as one or better
             [str(source) for source in self.applications],
             workers=max(1, len(os.sched_getaffinity(0))),
             tell=tell,
@@ -162,7 +162,9 @@ class GpuTraining:
         )
         weights = weights.with_notes({**notes, "scores": judged.notes()})
         weights.save(self.out)
+        path = own_weights_path(files.machine_of(next(program for program in programs if program.samples)))
         if judged.is_better:
-            measured = next(program for program in programs if program.samples)
-            weights.save(own_weights_path(files.machine_of(measured)))
+            weights.save(path)
+        elif judged.programs and path.exists():
+            path.unlink()  # fitted to less, and better by fewer applications
         return GpuWeights(weights, judged, summary, judged.is_better)
