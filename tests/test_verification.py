@@ -13,7 +13,7 @@ import metol
 from metol import planner, verification
 from metol.errors import MissingDeviceError, MissingToolError
 from metol.lower import Call, Directive, describe_funcs
-from metol.measure import BlockLimits
+from metol.measure import BlockLimits, inspect_kernels
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.verification import missing_device, require_device, verify_for
@@ -131,13 +131,21 @@ def test_nothing_is_compiled_where_nobody_asks() -> None:
 
 
 @pytest.mark.usefixtures("ptxas")
-def test_command_prints_a_line_a_kernel(tmp_path: Path) -> None:
+def test_command_prints_a_line_a_kernel_and_compiles_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inspected = []
+
+    def inspect(*words: object, **how: object) -> object:
+        inspected.append(words)
+        return inspect_kernels(*words, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(verification, "inspect_kernels", inspect)
     (tmp_path / "pipelines.py").write_text(PIPELINE)
     words = ("--strategy", "greedy", "--target", "cuda", "--gpu", "rtx2080ti", "--verify", "-o", "s.json")
     done = command("schedule", "pipelines.py:doubled", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "output on sm_75: " in done.stderr
     assert "1 kernel compiled for sm_75" in done.stderr
+    assert len(inspected) == 1
 
 
 @pytest.mark.gpu

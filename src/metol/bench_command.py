@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from metol.console import say, wide_console
 from metol.destinations import require_writable
-from metol.errors import MetolError
+from metol.errors import MetolError, MissingDeviceError
 from metol.experiments import EXPERIMENTS
 
 __all__ = ["SOURCE_HELP", "Seed", "Threads", "bench", "print_report"]
@@ -32,8 +32,6 @@ _GPU_PEER_COLUMNS = "anderson2021,li2018,mullapudi2016"
 _GPU_SEARCH_COLUMNS = f"metol-analytical,{_GPU_PEER_COLUMNS}"
 # The bars of figure 6 of Sioutas et al. 2020, the most fusion first.
 _GPU_COLUMNS = f"metol-analytical,metol-analytical-overlap,metol-analytical-no-fusion,{_GPU_PEER_COLUMNS}"
-# For scripts: there is nothing to measure on.
-_NO_GPU_EXIT = 3
 
 
 def bench(
@@ -138,6 +136,9 @@ def bench(
     if schedulers is None:
         schedulers = (_GPU_SEARCH_COLUMNS if search_speed else _GPU_COLUMNS) if gpu else _CPU_COLUMNS
     columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
+    if not wanted or search_speed:
+        for column in columns:
+            column.require_kind(is_gpu=gpu)
     bench_device = _device(device, is_wanted=gpu, is_run=not search_speed, threads=threads)
     timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
     run_options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
@@ -168,18 +169,20 @@ def _device(name: str | None, *, is_wanted: bool, is_run: bool, threads: int) ->
 
     Raises:
         MetolError: one that is merely named cannot be run on, or there is none of that name.
-        typer.Exit: this machine has none.
+        MissingDeviceError: this machine has none.
     """
     if not is_wanted:
         if name is not None:
             raise MetolError(f"`--device {name}` says which GPU `--gpu` is about; add `--gpu`.")
         return None
     from metol.bench_device import NO_GPU, find_bench_device
+    from metol.verification import require_device
 
     device = find_bench_device(name, threads=threads)
-    if device is None or (is_run and device.is_missing):
-        say(f"[red]{escape(NO_GPU)}[/red]")
-        raise typer.Exit(_NO_GPU_EXIT)
+    if device is None:
+        raise MissingDeviceError(NO_GPU)
+    if is_run and device.is_here:
+        require_device(device.target)
     if is_run and not device.is_here:
         raise MetolError(
             f"Schedules run on the GPU of this machine, and `--device {name}` merely names one; leave it out, or add "

@@ -107,6 +107,7 @@ def verify_for(
     sizes: BufferSizes,
     estimates: EstimateMap | None = None,
     runs: bool = True,
+    kernels: tuple[KernelReport, ...] = (),
 ) -> Verification:
     """Run a schedule beside everything at root; for CUDA, compile its kernels, and run it where there is a GPU.
 
@@ -117,6 +118,7 @@ def verify_for(
         sizes: What it is made for.
         estimates: Sizes and values that the pipeline does not tell, by name.
         runs: Whether it may be run; otherwise kernels for CUDA are compiled, and nothing else is done.
+        kernels: Those that were compiled of it for this machine before; none to compile them now.
 
     Raises:
         MissingToolError: The target has CUDA, and there is neither an assembler nor a GPU here to run it on.
@@ -126,7 +128,9 @@ def verify_for(
     missing_gpu = missing_device(schedule.target) if runs else ""
     is_run = runs and not missing_gpu
     try:
-        compiled = _compile(machine, pipeline, schedule, sizes, estimates)
+        compiled = _judged(machine, kernels or _compile(machine, pipeline, schedule, sizes, estimates))
+    except KernelError as error:
+        return Verification(refusal=str(error))
     except MissingToolError as missing:
         if not is_run:
             raise
@@ -150,23 +154,24 @@ def _run(machine: Machine, pipeline: Any, schedule: Schedule, estimates: Estimat
 
 def _compile(
     machine: GpuMachine, pipeline: Any, schedule: Schedule, sizes: BufferSizes, estimates: EstimateMap | None
-) -> Verification:
+) -> tuple[KernelReport, ...]:
     """Compile the kernels of a schedule, and hold each to the limits of the GPU."""
-    architecture = machine.capability.architecture
-    try:
-        kernels = inspect_kernels(
-            pipeline,
-            schedule,
-            target=schedule.target,
-            architectures=(architecture,),
-            sizes=sizes,
-            estimates=estimates,
-        )
-    except KernelError as error:
-        return Verification(refusal=str(error))
-    reports = tuple(judge_kernel(kernel, machine.capability) for kernel in kernels)
+    kernels = inspect_kernels(
+        pipeline,
+        schedule,
+        target=schedule.target,
+        architectures=(machine.capability.architecture,),
+        sizes=sizes,
+        estimates=estimates,
+    )
+    return tuple(judge_kernel(kernel, machine.capability) for kernel in kernels)
+
+
+def _judged(machine: GpuMachine, reports: tuple[KernelReport, ...]) -> Verification:
+    """Refuse a schedule of which a kernel cannot be launched."""
     refused = [report.text for report in reports if not report.is_launchable]
     if refused:
         return Verification(refusal=f"it cannot be launched: {'; '.join(refused)}", kernels=reports)
+    architecture = machine.capability.architecture
     summary = f"{len(reports)} kernel{'s' * (len(reports) != 1)} compiled for {architecture}"
     return Verification(summary=summary, kernels=reports)
