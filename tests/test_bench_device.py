@@ -1,6 +1,5 @@
 import pytest
 
-from metol import bench_device
 from metol.bench_device import BenchDevice, find_bench_device
 from metol.errors import MachineFormatError
 from metol.measure import Scheduler
@@ -56,9 +55,3 @@ def test_schedulers_are_told_what_they_ask_for() -> None:
 
 def test_peak_counts_a_multiplication_with_an_addition_as_two() -> None:
     assert named("a100").operations_per_second == pytest.approx(19.5e12, rel=0.01)  # its data sheet
-
-
-@pytest.mark.parametrize(("name", "is_missing"), [("opencl", True), ("a100", False)])
-def test_opencl_device_may_be_missing(monkeypatch: pytest.MonkeyPatch, name: str, *, is_missing: bool) -> None:
-    monkeypatch.setattr(bench_device, "has_opencl_device", lambda: False)
-    assert named(name).is_missing == is_missing

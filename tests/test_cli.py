@@ -11,7 +11,6 @@ from command_line import PIPELINES, metol, metol_process
 
 from metol import SearchOptions, cli, demo
 from metol.measure import RunOptions, TimingPlan
-from metol.targets.gpu import detect_gpu
 
 
 def test_version_is_shown() -> None:
@@ -32,36 +31,6 @@ def test_apps_are_listed() -> None:
     assert done.stdout.startswith("harris ")
 
 
-def test_schedule_for_a_gpu_is_printed(tmp_path: Path) -> None:
-    (tmp_path / "pipelines.py").write_text(PIPELINES)
-    done = metol("schedule", "pipelines.py:ramp", "--target", "host-opencl", "--strategy", "greedy", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert ".gpu_blocks(" in done.stdout
-
-
-def test_gpu_to_schedule_for_is_named(tmp_path: Path) -> None:
-    (tmp_path / "pipelines.py").write_text(PIPELINES)
-    words = ("schedule", "pipelines.py:ramp", "--target", "cuda", "--gpu", "H-200", "--strategy", "greedy")
-    done = metol(*words, "-o", "ramp.json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "cuda" in json.loads((tmp_path / "ramp.json").read_text())["target"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--gpu", "h200"), "has none beside the GPU `h200`"),
-        (("--target", "cuda", "--gpu", "voodoo"), "`voodoo` is not there; use one of gtx750ti,"),
-    ],
-)
-def test_mistake_about_a_gpu_is_told_in_one_line(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    (tmp_path / "pipelines.py").write_text(PIPELINES)
-    done = metol("schedule", "pipelines.py:ramp", *words, cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.strip().count("\n") == 0
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -72,6 +41,10 @@ def test_mistake_about_a_gpu_is_told_in_one_line(words: tuple[str, ...], message
         (("bench", "--device", "a100"), "add `--gpu`"),
         (("bench", "--gpu", "--device", "a100"), "`--device a100` merely names one"),
         (("bench", "--gpu", "--search-speed", "--device", "voodoo"), "`voodoo` is not there; use one of gtx750ti,"),
+        (("bench", "--gpu", "--device", "opencl", "--schedulers", "adams2019"), "`adams2019` schedules for CPUs alone"),
+        (("bench", "--gpu", "--device", "opencl", "--schedulers", "hand"), "`hand` is what people wrote for CPUs"),
+        (("bench", "--schedulers", "li2018"), "`li2018` schedules for GPUs alone; for CPUs there are adams2019"),
+        (("bench", "--schedulers", "metol-analytical"), "`metol-analytical` makes kernels for a GPU"),
         (("bench", "--size", "tiny"), "There is no size `tiny`; there are small, large"),
         (("bench", "conv_layer", "--size", "small"), "`conv_layer` has no size `small`"),
         (("schedule", "app:nothing"), "No application is called `nothing`"),
@@ -458,43 +431,3 @@ def test_defaults_of_the_command_are_those_of_the_library() -> None:
     assert parameters["beam_width"].default == options.beam_width
     assert parameters["budget"].default == options.budget_seconds
     assert parameters["fixed_sizes"].default == options.fixed_sizes
-
-
-@pytest.mark.skipif(detect_gpu() is not None, reason="there is a GPU here")
-@pytest.mark.parametrize("words", [(), ("--search-speed",)])
-def test_bench_on_a_gpu_says_that_there_is_none(words: tuple[str, ...]) -> None:
-    done = metol("bench", "--gpu", *words)
-    assert done.returncode == 3
-    assert "No GPU was found" in done.stderr
-    assert done.stderr.strip().count("\n") == 0
-
-
-def test_bench_of_searches_for_a_gpu_prints_and_writes_their_table(tmp_path: Path) -> None:
-    (tmp_path / "pipelines.py").write_text(PIPELINES)
-    words = ("--gpu", "--search-speed", "--device", "A-100", "--json", "rows.json", "--markdown", "gpu.md")
-    done = metol("bench", "pipelines.py:ramp", *words, "--schedulers", "metol-analytical,li2018", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "li2018 / metol-analytical" in done.stdout
-    content = json.loads((tmp_path / "rows.json").read_text())
-    assert content["device"] == "NVIDIA A100 40 GB"
-    assert content["target"] == "host-cuda-cuda_capability_80"
-    assert [row["scheduler"] for row in content["rows"]] == ["metol-analytical", "li2018"]
-    assert all(row["seconds"] > 0 for row in content["rows"])
-    assert ", for NVIDIA A100 40 GB with 2 threads" in (tmp_path / "gpu.md").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.opencl
-@pytest.mark.usefixtures("opencl_device")
-def test_bench_on_an_opencl_device_verifies_times_and_draws(tmp_path: Path) -> None:
-    words = ("--size", "small", "--gpu", "--device", "opencl", "--rounds", "1", "--plots", "plots", "--json", "o.json")
-    done = metol("bench", "blur", *words, "--schedulers", "metol-analytical,anderson2021,li2018", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    content = json.loads((tmp_path / "o.json").read_text())
-    assert (content["device"], content["target"]) == ("OpenCL on a CPU", "host-opencl")
-    own, *_ = rows = content["rows"]
-    assert [row["scheduler"] for row in rows] == ["metol-analytical", "anderson2021", "li2018"]
-    assert own["verified"]
-    assert own["run_ms"] > 0
-    assert "blur?size=small,metol-analytical," in (tmp_path / "plots" / "roofline.csv").read_text()
-    assert (tmp_path / "plots" / "roofline.png").read_bytes().startswith(b"\x89PNG")

@@ -13,7 +13,7 @@ import metol
 from metol import planner, verification
 from metol.errors import MissingDeviceError, MissingToolError
 from metol.lower import Call, Directive, describe_funcs
-from metol.measure import BlockLimits
+from metol.measure import BlockLimits, inspect_kernels
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.verification import missing_device, require_device, verify_for
@@ -43,12 +43,13 @@ def test_result_tells_what_each_kernel_takes() -> None:
     result = metol.autoschedule(matmul(), target="cuda", gpu="h200", options=QUICK, verify=True)
     calls = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)
     kernels = [d for d in result.schedule.directives if d.call in calls and not d.branch]
-    assert len(result.kernels) == len(kernels)
+    launched = [report for report in result.kernels if report.kernel.is_launched]
+    assert (len(result.kernels), len(launched)) == (2 * len(kernels), len(kernels))
     assert {report.kernel.architecture for report in result.kernels} == {"sm_90"}
-    assert all(report.is_launchable and report.occupancy for report in result.kernels)
+    assert all(report.is_launchable and report.occupancy for report in launched)
     compiled = f"{2 * len(kernels)} kernels compiled for sm_90, {len(kernels)} of them for the estimated sizes; not run"
     assert result.verification.startswith(compiled)
-    assert all(report.text in result.verification for report in result.kernels)
+    assert all(report.text in result.verification for report in launched)
 
 
 @pytest.mark.usefixtures("no_gpu", "ptxas")
@@ -132,13 +133,21 @@ def test_nothing_is_compiled_where_nobody_asks() -> None:
 
 
 @pytest.mark.usefixtures("ptxas")
-def test_command_prints_a_line_a_kernel(tmp_path: Path) -> None:
+def test_command_prints_a_line_a_kernel_and_compiles_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inspected = []
+
+    def inspect(*words: object, **how: object) -> object:
+        inspected.append(words)
+        return inspect_kernels(*words, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(verification, "inspect_kernels", inspect)
     (tmp_path / "pipelines.py").write_text(PIPELINE)
     words = ("--strategy", "greedy", "--target", "cuda", "--gpu", "rtx2080ti", "--verify", "-o", "s.json")
     done = command("schedule", "pipelines.py:doubled", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "output on sm_75: " in done.stderr
     assert "2 kernels compiled for sm_75, 1 of them for the estimated sizes" in done.stderr
+    assert len(inspected) == 1
 
 
 @pytest.mark.gpu

@@ -137,6 +137,9 @@ def bench(
     if schedulers is None:
         schedulers = (_GPU_SEARCH_COLUMNS if search_speed else _GPU_COLUMNS) if gpu else _CPU_COLUMNS
     columns = [Scheduler.parse(text) for text in schedulers.split(",") if text]
+    if not wanted or search_speed:
+        for column in columns:
+            column.require_kind(is_gpu=gpu)
     bench_device = _device(device, is_wanted=is_on_gpu, is_run=not search_speed, threads=threads)
     timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
     run_options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
@@ -179,10 +182,13 @@ def _device(name: str | None, *, is_wanted: bool, is_run: bool, threads: int) ->
             raise MetolError(f"`--device {name}` says which GPU `--gpu` is about; add `--gpu`.")
         return None
     from metol.bench_device import NO_GPU, find_bench_device
+    from metol.verification import require_device
 
     device = find_bench_device(name, threads=threads)
-    if device is None or (is_run and device.is_missing):
+    if device is None:
         raise MissingDeviceError(NO_GPU)
+    if is_run and device.is_here:
+        require_device(device.target)
     if is_run and not device.is_here:
         raise MetolError(
             f"Schedules run on the GPU of this machine, and `--device {name}` merely names one; leave it out, or add "

@@ -7,7 +7,7 @@ as much of a GPU.
 from dataclasses import dataclass
 
 from metol.measure import OWN, Scheduler
-from metol.targets.gpu import GpuMachine, detect_gpu, has_opencl_device
+from metol.targets.gpu import GpuMachine, detect_gpu
 
 __all__ = ["NO_GPU", "BenchDevice", "find_bench_device"]
 
@@ -42,11 +42,6 @@ class BenchDevice:
     def is_here(self) -> bool:
         """Whether it may be run on: the GPU of this machine, or its OpenCL device."""
         return self.name in ("", _OPENCL_MACHINE)
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether it is meant to be here, and is not."""
-        return self.name == _OPENCL_MACHINE and not has_opencl_device()
 
     @property
     def operations_per_second(self) -> float:

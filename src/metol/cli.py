@@ -1,7 +1,7 @@
 """The command line: `metol schedule`, `tune`, `check`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
 
 In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
-2 for a mistake of the user's, which is told in one line, 3 where there is no GPU to run on, 130 for Ctrl-C. Heavy
+2 for a mistake of the user's, which is told in one line, 3 where there is no device to run on, 130 for Ctrl-C. Heavy
 imports wait until a command needs them.
 """
 
@@ -112,10 +112,15 @@ def schedule(
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
     from metol.pipeline import read_estimates
+    from metol.targets import choose_machine, parse_target
     from metol.verification import require_means
 
     for path in (python, cpp, json):
         require_writable(path)
+    options = metol.SearchOptions(
+        strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
+    )
+    options.make(choose_machine(parse_target(target), gpu=gpu, threads=threads))  # complains before anything is built
     if verify:
         require_means(target)
     with first_interrupt(_tell_how_to_stop) as is_cancelled:
@@ -124,6 +129,7 @@ def schedule(
         pipeline = pipeline_source.build()
         known = None
         refused: tuple[str, ...] = ()
+        kernels: tuple[Any, ...] = ()
         # No record tells what is written by hand, or of another GPU.
         if records is not None and not keep and gpu is None:
             terms = {"threads": threads or len(os.sched_getaffinity(0)), "fixed_sizes": fixed_sizes}
@@ -136,15 +142,14 @@ def schedule(
                 target=target,
                 estimates=sizes,
                 gpu=gpu,
-                options=metol.SearchOptions(
-                    strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
-                ),
+                options=options,
                 threads=threads,
                 verify="kernels" if verify and _can_assemble(target) else False,
                 keep=keep or [],
                 is_cancelled=is_cancelled,
             )
             found, remark, refused = result.schedule, result.summary(), result.fallbacks
+            kernels = result.kernels
     with uninterrupted():
         if python is not None:
             python.write_text(found.to_python())
@@ -158,7 +163,8 @@ def schedule(
         say(f"[yellow]refused[/yellow]: {escape(reason)}")
     say(escape(remark))
     if verify:
-        _verify(pipeline_source, found, gpu, threads, sizes)
+        how: dict[str, Any] = {"gpu": gpu, "threads": threads, "sizes": sizes, "kernels": kernels}
+        _verify(pipeline_source, found, **how)
 
 
 def _best_record(path: Path, source: Any, terms: dict[str, Any], target: str, sizes: Any) -> Any:
@@ -199,12 +205,12 @@ def _can_assemble(target: str) -> bool:
     return False
 
 
-def _verify(source: Any, found: Any, gpu: str | None, threads: int | None, sizes: Any) -> None:
+def _verify(source: Any, found: Any, *, threads: int | None, sizes: Any, **how: Any) -> None:
     from metol.measure import RunOptions, verify_schedule
     from metol.verification import has_cuda
 
     if has_cuda(found.target):
-        _verify_kernels(source, found, gpu, threads, sizes)
+        _verify_kernels(source, found, threads=threads, sizes=sizes, **how)
         return
     options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
     row = verify_schedule(source, found, options=options, estimates=sizes)
@@ -214,16 +220,18 @@ def _verify(source: Any, found: Any, gpu: str | None, threads: int | None, sizes
     say(f"[green]verified[/green]: {escape(row.detail)}")
 
 
-def _verify_kernels(source: Any, found: Any, gpu: str | None, threads: int | None, sizes: Any) -> None:
-    """Compile the kernels, show what each takes, and run them where there is a GPU."""
+def _verify_kernels(
+    source: Any, found: Any, *, gpu: str | None, threads: int | None, sizes: Any, kernels: tuple[Any, ...]
+) -> None:
+    """Compile the kernels, where the search has not, show what each takes, and run them where there is a GPU."""
     from metol.framing import buffer_sizes, read_pipeline
     from metol.targets import choose_machine, parse_target
     from metol.verification import verify_for
 
     machine = choose_machine(parse_target(found.target), gpu=gpu, threads=threads)
     read = read_pipeline(source.build(), sizes, found.target)
-    verification = verify_for(machine, source, found, sizes=buffer_sizes(read), estimates=sizes)
-    for report in verification.kernels:
+    verification = verify_for(machine, source, found, sizes=buffer_sizes(read), estimates=sizes, kernels=kernels)
+    for report in verification.launched:
         say(escape(report.text))
     if verification.refusal:
         say(f"[red]not verified: {escape(verification.refusal)}[/red]")

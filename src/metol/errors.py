@@ -11,6 +11,7 @@ __all__ = [
     "KernelError",
     "MachineFormatError",
     "MetolError",
+    "MissingDeviceError",
     "MissingEstimateError",
     "MissingToolError",
     "OccupancyError",

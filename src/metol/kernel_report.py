@@ -3,13 +3,14 @@
 Enter: a `Kernel`, as Halide launches it and ptxas assembles it, and the limits of a GPU. Leaves: a `KernelReport`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from metol.measure import BlockLimits, Kernel
 from metol.targets.gpu import ComputeCapability, Limit, Occupancy, occupancy
 
-__all__ = ["KernelReport", "judge_kernel"]
+__all__ = ["KernelReport", "judge_kernel", "launched_of"]
 
 # CUDA C++ programming guide, "Technical specifications per compute capability": the same for every version.
 _MOST_BLOCKS: Final = (2**31 - 1, 65535, 65535)
@@ -75,6 +76,11 @@ def judge_kernel(kernel: Kernel, capability: ComputeCapability) -> KernelReport:
                 f"{capability.max_registers_per_block} registers"
             )
     return KernelReport(kernel, held, tuple(problems))
+
+
+def launched_of(reports: Sequence[KernelReport]) -> tuple[KernelReport, ...]:
+    """Return those of the kernels that run at the estimated sizes; the others are there for smaller outputs."""
+    return tuple(report for report in reports if report.kernel.is_launched)
 
 
 def _extents_text(extents: tuple[int | None, ...]) -> str:

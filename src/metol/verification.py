@@ -10,7 +10,7 @@ from typing import Any
 import halide as hl
 
 from metol.errors import KernelError, MissingDeviceError, MissingToolError
-from metol.kernel_report import KernelReport, judge_kernel
+from metol.kernel_report import KernelReport, judge_kernel, launched_of
 from metol.lower import Schedule
 from metol.measure import BufferSizes, RunOptions, find_ptxas, inspect_kernels, verify_schedule
 from metol.pipeline import EstimateMap
@@ -31,19 +31,23 @@ class Verification:
     is_compared: bool = False
     """Whether it was run, and found to agree with the reference schedule."""
     kernels: tuple[KernelReport, ...] = ()
-    """What each kernel that is launched at the estimated sizes takes of the GPU; none for a CPU, for OpenCL, and where
-    ptxas is missing."""
+    """What each kernel takes of the GPU; none for a CPU, for OpenCL, and where ptxas is missing."""
+
+    @property
+    def launched(self) -> tuple[KernelReport, ...]:
+        """The kernels that run at the estimated sizes; the others are there for smaller outputs."""
+        return launched_of(self.kernels)
 
     @property
     def spill_bytes(self) -> int:
         """Bytes of registers that the kernels store to and load from local memory; 0 where no kernel was compiled."""
-        kernels = (report.kernel for report in self.kernels)
+        kernels = (report.kernel for report in self.launched)
         return sum(kernel.spill_store_bytes + kernel.spill_load_bytes for kernel in kernels)
 
     @property
     def text(self) -> str:
         """The summary, and each kernel."""
-        return "; ".join(filter(None, (self.summary, *(report.text for report in self.kernels))))
+        return "; ".join(filter(None, (self.summary, *(report.text for report in self.launched))))
 
 
 def has_cuda(target: str) -> bool:
@@ -108,6 +112,7 @@ def verify_for(
     sizes: BufferSizes,
     estimates: EstimateMap | None = None,
     runs: bool = True,
+    kernels: tuple[KernelReport, ...] = (),
 ) -> Verification:
     """Run a schedule beside everything at root; for CUDA, compile its kernels, and run it where there is a GPU.
 
@@ -118,6 +123,7 @@ def verify_for(
         sizes: What it is made for.
         estimates: Sizes and values that the pipeline does not tell, by name.
         runs: Whether it may be run; otherwise kernels for CUDA are compiled, and nothing else is done.
+        kernels: Those that were compiled of it for this machine before; none to compile them now.
 
     Raises:
         MissingToolError: The target has CUDA, and there is neither an assembler nor a GPU here to run it on.
@@ -127,7 +133,9 @@ def verify_for(
     missing_gpu = missing_device(schedule.target) if runs else ""
     is_run = runs and not missing_gpu
     try:
-        compiled = _compile(machine, pipeline, schedule, sizes, estimates)
+        compiled = _judged(machine, kernels or _compile(machine, pipeline, schedule, sizes, estimates))
+    except KernelError as error:
+        return Verification(refusal=str(error))
     except MissingToolError as missing:
         if not is_run:
             raise
@@ -151,26 +159,27 @@ def _run(machine: Machine, pipeline: Any, schedule: Schedule, estimates: Estimat
 
 def _compile(
     machine: GpuMachine, pipeline: Any, schedule: Schedule, sizes: BufferSizes, estimates: EstimateMap | None
-) -> Verification:
+) -> tuple[KernelReport, ...]:
     """Compile the kernels of a schedule, and hold each to the limits of the GPU."""
-    architecture = machine.capability.architecture
-    try:
-        kernels = inspect_kernels(
-            pipeline,
-            schedule,
-            target=schedule.target,
-            architectures=(architecture,),
-            sizes=sizes,
-            estimates=estimates,
-        )
-    except KernelError as error:
-        return Verification(refusal=str(error))
-    reports = tuple(judge_kernel(kernel, machine.capability) for kernel in kernels)
+    kernels = inspect_kernels(
+        pipeline,
+        schedule,
+        target=schedule.target,
+        architectures=(machine.capability.architecture,),
+        sizes=sizes,
+        estimates=estimates,
+    )
+    return tuple(judge_kernel(kernel, machine.capability) for kernel in kernels)
+
+
+def _judged(machine: GpuMachine, reports: tuple[KernelReport, ...]) -> Verification:
+    """Refuse a schedule of which a kernel cannot be launched."""
     refused = [report.text for report in reports if not report.is_launchable]
     if refused:
         return Verification(refusal=f"it cannot be launched: {'; '.join(refused)}", kernels=reports)
-    launched = tuple(report for report in reports if report.kernel.is_launched)
+    launched = launched_of(reports)
+    architecture = machine.capability.architecture
     summary = f"{len(reports)} kernel{'s' * (len(reports) != 1)} compiled for {architecture}"
     if len(launched) < len(reports):
         summary += f", {len(launched)} of them for the estimated sizes"
-    return Verification(summary=summary, kernels=launched)
+    return Verification(summary=summary, kernels=reports)

@@ -154,5 +154,5 @@ def test_residual_network_of_twenty_blocks_is_scheduled() -> None:
 
 
 @pytest.mark.slow
-def test_residual_network_of_ten_blocks() -> None:
-    check_residual_network(10)
+def test_residual_network_of_five_blocks() -> None:
+    check_residual_network(5)

@@ -23,7 +23,7 @@ Size = tuple[int, ...]
 Fill = Callable[[BufferShape, np.random.Generator], Array]
 
 # The default search, with as little time as each of many tests can have.
-QUICK = SearchOptions(budget_seconds=1.5)
+QUICK = SearchOptions(budget_seconds=0.75)
 
 
 def image(pixel: hl.Type, name: str, *sizes: int) -> hl.ImageParam:

@@ -13,7 +13,7 @@ from metol.lower import Schedule
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan
 from metol.options import SearchOptions
 from metol.planner import Planner
-from metol.train import Collector, CollectPlan, DrawPlan, SampleFiles, make_table
+from metol.train import Collector, CollectPlan, DrawPlan, SampleFiles, collect, make_table
 from metol.train.draw import ORIGINS
 from metol.train.samples import sample_id
 from metol.tune import TuningBudget
@@ -182,7 +182,10 @@ def test_who_is_cancelled_or_late_ends_between_programs(stand_in: list, files: S
     assert collected(files, budget=TuningBudget(seconds=1e-9)) == []
 
 
-def test_the_samples_of_a_seed_are_always_the_same(stand_in: list, tmp_path: Path) -> None:
+def test_the_samples_of_a_seed_are_always_the_same(
+    stand_in: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "_SEARCH", replace(collect._SEARCH, budget_seconds=None))
     folders = [SampleFiles(tmp_path / name) for name in ("one", "other")]
     for each in folders:
         collected(each)

@@ -16,6 +16,7 @@ from metol.experiments.anderson_searches import GPU, PAPER, beside, search_point
 from metol.experiments.drawing import draw_bars, draw_legend
 from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.schedulers import SEARCH, AppExperiment, source_of
+from metol.kernel_report import launched_of
 from metol.measure import PipelineSource, Scheduler
 from metol.options import SearchOptions
 from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell
@@ -110,7 +111,7 @@ def _with_code(point: Point, source: PipelineSource, setting: Setting, options: 
         return Point(point.series, point.values, "; ".join(filter(None, (point.note, str(error)))))
     values = {
         _TOTAL: time.monotonic() - started,
-        "spill_bytes": float(sum(report.kernel.spill_store_bytes for report in result.kernels)),
+        "spill_bytes": float(sum(report.kernel.spill_store_bytes for report in launched_of(result.kernels))),
         "passed_over": float(len(result.fallbacks)),
     }
     return Point(point.series, {**point.values, **values}, point.note)

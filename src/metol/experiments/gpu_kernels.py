@@ -13,7 +13,7 @@ from metol.errors import MetolError
 from metol.experiments.drawing import draw_bars, draw_legend
 from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.schedulers import SEARCH, AppExperiment, source_of
-from metol.kernel_report import KernelReport
+from metol.kernel_report import KernelReport, launched_of
 from metol.measure import PipelineSource
 from metol.options import SearchOptions
 from metol.text_table import TextTable, geometric_mean, number_cell
@@ -98,7 +98,7 @@ def _point(source: PipelineSource, strategy: str, gpu: str, setting: Setting) ->
         result = autoschedule(source.build(), target=target, gpu=gpu, options=options, threads=threads, verify=verify)
     except MetolError as error:
         return Point(series, {}, str(error))
-    values = {SEARCH: result.costing_seconds, "refused": len(result.fallbacks), **_taken(result.kernels)}
+    values = {SEARCH: result.costing_seconds, "refused": len(result.fallbacks), **_taken(launched_of(result.kernels))}
     if gpu == _OPENCL:
         values["right"] = 1.0  # what is wrong is refused
     return Point(series, values, "; ".join(result.fallbacks))

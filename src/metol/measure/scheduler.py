@@ -151,6 +151,19 @@ class Scheduler:
         """Return the same one with options about the machine, which those that it has take precedence over."""
         return replace(self, options=tuple({**facts, **dict(self.options)}.items()))
 
+    def require_kind(self, *, is_gpu: bool) -> None:
+        """Make sure that it makes schedules for GPUs, or for CPUs.
+
+        Raises:
+            MetolError: it does not.
+        """
+        if self.is_peer:
+            _peer_of_kind(self.name, "", is_gpu=is_gpu)
+        elif self.name == "hand" and is_gpu:
+            raise MetolError("`hand` is what people wrote for CPUs, and the target has a GPU; leave it out.")
+        elif not is_gpu and dict((*OWN.get(self.name, ()), *self.options)).get("strategy") == "grouping":
+            raise MetolError(f"`{self}` makes kernels for a GPU, and there is none in the target; use `metol`.")
+
     def load(self) -> None:
         """Load what schedules: whoever times it means the schedule, not the import."""
         if self.is_peer:
@@ -237,11 +250,14 @@ def _unbounded_funcs(pipeline: Any) -> frozenset[int]:
 
 def _peer_for(name: str, target: Any) -> _Peer:
     """Return the autoscheduler of a name for a target; raises MetolError where it has nothing for such a one."""
-    is_gpu = target.has_gpu_feature()
+    return _peer_of_kind(name, f", and the target is `{target.to_string()}`", is_gpu=target.has_gpu_feature())
+
+
+def _peer_of_kind(name: str, target_text: str, *, is_gpu: bool) -> _Peer:
     peers, kind = (GPU_PEERS, "GPUs") if is_gpu else (PEERS, "CPUs")
     if name not in peers:
         raise MetolError(
-            f"`{name}` schedules for {'CPUs' if is_gpu else 'GPUs'} alone, and the target is `{target.to_string()}`; "
+            f"`{name}` schedules for {'CPUs' if is_gpu else 'GPUs'} alone{target_text}; "
             f"for {kind} there are {', '.join(peers)}."
         )
     return peers[name]

@@ -14,6 +14,7 @@ from typing import Any
 
 import halide as hl
 
+from metol.errors import TuningError
 from metol.lower import Schedule
 from metol.measure import (
     Acceptance,
@@ -30,7 +31,7 @@ from metol.measure import (
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap
 from metol.planner import Planner
-from metol.targets import Machine
+from metol.targets import Machine, parse_target
 from metol.tune.machine_identity import fingerprint, machine_identity
 from metol.tune.record import RecordKey, SearchTerms
 from metol.verification import require_device
@@ -67,6 +68,7 @@ class Problem:
 
         Raises:
             MissingDeviceError: the target has a GPU, and there is none here to measure on.
+            TuningError: caches are to be emptied, and are those of a GPU.
             SearchError: the strategy is not one for the target.
             GivenInputError: an input is not one of the pipeline's, or of the wrong type or size.
             ExtractionError: the pipeline does something that the search cannot describe.
@@ -74,6 +76,9 @@ class Problem:
         """
         self.is_cold = is_cold
         self.options = options or SearchOptions()
+        require_device("host" if target is None else str(target))
+        if is_cold and parse_target(target).has_gpu_feature():
+            raise TuningError("The caches of a GPU cannot be emptied before each run; tune with warm ones.")
         named = PipelineSource.parse(pipeline) if isinstance(pipeline, str) else pipeline
         live = named.build() if isinstance(named, PipelineSource) else named
         self.planner = Planner(live, self.options, target=target, estimates=estimates, machine=machine, threads=threads)
