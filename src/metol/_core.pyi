@@ -413,6 +413,9 @@ class GpuParameters(MachineParameters):
     shared_bytes_per_multiprocessor: int
     shared_unit_bytes: int
     shared_reserved_bytes: int
+    l1_bytes: int
+    is_shared_in_l1: bool
+    sectors_per_turn: int
     shared_banks: int
     warps_to_hide_latency: float
     seconds_per_launch: float

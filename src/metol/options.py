@@ -72,7 +72,8 @@ class SearchOptions:
     rfactor: bool = True
     """Whether updates may be computed in two steps, so that reductions run in parallel or in vectors."""
     staging: bool = True
-    """Whether what a Func reads again and again, or across its rows, may be copied for it, as by Halide's `in`."""
+    """Whether what a Func reads again and again, or across its rows, may be copied for it, as by Halide's `in`. On a
+    GPU what points of a block share, into shared memory or registers; not by `grouping`."""
     refine: bool = True
     """Whether coordinate descent follows the search; a beam then starts it from what narrower ones find, too."""
     discrepancies: bool = True

@@ -33,7 +33,7 @@ from metol.targets import (
     propose_rfactors,
     propose_stagings,
 )
-from metol.targets.gpu import require_opencl_types
+from metol.targets.gpu import GpuMachine, require_opencl_types
 
 __all__ = ["Found", "Planner"]
 
@@ -249,9 +249,13 @@ class Planner:
         def propose_copies(
             dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
         ) -> tuple[Staging, ...]:
-            return propose_stagings(self.machine, dag, schedules, stages) if options.staging else ()
+            # Grouping is the algorithm of its paper, which has no copies.
+            has_copies = options.staging and options.strategy != "grouping"
+            return propose_stagings(self.machine, dag, schedules, stages) if has_copies else ()
 
-        return Rewriting(read, propose, propose_copies, quick=BeamSearch(width=1))
+        # Only where a block shares all that its threads read do they stop waiting for memory.
+        is_gpu = isinstance(self.machine, GpuMachine)
+        return Rewriting(read, propose, propose_copies, quick=BeamSearch(width=1), are_copies_together=is_gpu)
 
 
 def _rfactor_key(rfactor: Rfactor) -> tuple[Any, ...]:

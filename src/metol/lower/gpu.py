@@ -100,6 +100,7 @@ class _StageLoops:
         self._order = sorted(spread, key=lambda i: i != nest.vector_loop) if nest.vector_loop >= 0 else spread
         self._blocks = [(self._block(i), nest.levels[_BLOCKS][i]) for i in self._order]
         self._fusions, self._grid = self._make_grid()
+        self._chunked = [i for i, loop in enumerate(stage.loops) if loop.is_reduction and self._has_chunks(i)]
 
     def _base(self, loop: int) -> str:
         return self._stage.loops[loop].name.replace("$", "_") + self._suffix
@@ -130,9 +131,22 @@ class _StageLoops:
         is_whole = not self._is_root and self._points(loop) == 1
         return self._whole(loop) if is_whole else self._part(loop, "thread")
 
+    def _has_chunks(self, loop: int) -> bool:
+        """Does a block go through this reduction loop in chunks, with what it shares computed anew for each?"""
+        return not self._is_atomic and self._nest.levels[_BLOCKS][loop] > 1
+
+    def _reduction(self, loop: int) -> Loop:
+        """The part of a reduction loop that a thread runs without a barrier."""
+        return RVar(f"{self._base(loop)}_rest" if self._has_chunks(loop) else self._stage.loops[loop].name)
+
+    def _chunk(self, loop: int) -> Loop:
+        return RVar(f"{self._base(loop)}_chunk")
+
     def body(self, level: int) -> Loop:
         """The innermost loop of a level, in whose body others can be computed."""
-        return self._grid[0] if level == _BLOCKS else self._thread(self._nest.vector_loop)
+        if level == _BLOCKS:
+            return self._chunk(self._chunked[0]) if self._chunked else self._grid[0]
+        return self._thread(self._nest.vector_loop)
 
     def versions(self, tails: TailRule) -> list[Directive]:
         """Return all versions of the Stage: one, or of an output one for sizes of at least a block before a plain one.
@@ -200,11 +214,14 @@ class _StageLoops:
             if self._points(loop) > 1:
                 points.append(self._part(loop, "point"))
         reductions: list[Loop] = [
-            RVar(loop.name) for loop in self._stage.loops if loop.is_reduction and not self._is_atomic
+            self._reduction(i) for i, loop in enumerate(self._stage.loops) if loop.is_reduction and not self._is_atomic
         ]
+        for loop in self._chunked:
+            whole, rest = RVar(self._stage.loops[loop].name), self._reduction(loop)
+            calls.append((Call.SPLIT, (whole, self._chunk(loop), rest, self._points(loop), Tail.GUARD_WITH_IF)))
         grid = self._grid if self._is_root else []
         calls += self._fusions if self._is_root else []
-        order = [*points, *reductions, *serial, *threads, *grid]
+        order = [*points, *reductions, *serial, *threads, *map(self._chunk, self._chunked), *grid]
         if len(order) > 1:
             calls.append((Call.REORDER, tuple(order)))
         if grid:
@@ -244,7 +261,7 @@ class _StageLoops:
             unrolled *= self._points(i)
             if not loop.has_constant_extent or unrolled > _core.GPU_MOST_UNROLLED:
                 break
-            loops.append(RVar(loop.name))
+            loops.append(self._reduction(i))
         return loops
 
     def _make_grid(self) -> tuple[_Calls, list[Loop]]:

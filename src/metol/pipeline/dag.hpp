@@ -105,6 +105,7 @@ struct Access {
     std::vector<int32_t> distinct_offsets;  // [dimensions of the producer] number of different constant offsets
     // [count] all offsets, in order; empty where they are not all known whole numbers, or too many.
     std::vector<Offset> offsets;
+    bool has_parameter = false;  // where one of them goes depends on a scalar parameter, here by its estimate alone
     // [dimensions of the producer] what these loads alone need, where others of the same Edge move in another way, as
     // in f(x, y) + f(y, x); empty where the bounds of the Edge say it. Evaluated like those, and no further.
     std::vector<BoundPair> bounds;

@@ -177,6 +177,7 @@ std::vector<int32_t> count_uses(const ExprGraph& graph) {
 struct AccessGroup {
     std::vector<JacobianRow> jacobian;
     int32_t count = 0;
+    bool has_parameter = false;
     std::vector<std::set<std::pair<double, int32_t>>> offsets;  // [dimensions] known ones, or one a load where unknown
     std::set<Offset> positions;                                 // those of loads all of whose offsets are whole numbers
 };
@@ -197,6 +198,12 @@ std::optional<Offset> whole_offsets(const ExprGraph& graph, std::span<const int3
         offsets[d] = static_cast<int32_t>(form.offset.numerator);
     }
     return offsets;
+}
+
+bool has_parameter(const ExprGraph& graph, int32_t id) {
+    const ExprNode& node = graph.node(id);
+    const auto is_one = [&](int32_t arg) { return has_parameter(graph, arg); };
+    return node.kind == ExprKind::Parameter || std::ranges::any_of(node.args, is_one);
 }
 
 JacobianRow to_row(const LinearForm& form) {
@@ -230,10 +237,13 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const AccessGroup& g) { return is_same_jacobian(g.jacobian, jacobian); });
     if (group == groups.end()) {
-        group = groups.insert(groups.end(), AccessGroup{jacobian, 0, {}, {}});
+        group = groups.insert(groups.end(), AccessGroup{jacobian, 0, false, {}, {}});
         group->offsets.resize(coordinates.size());
     }
     group->count++;
+    group->has_parameter = group->has_parameter || std::ranges::any_of(coordinates, [&](int32_t coordinate) {
+                               return has_parameter(graph, coordinate);
+                           });
     if (const std::optional<Offset> offsets = whole_offsets(graph, coordinates)) {
         group->positions.insert(*offsets);
     }
@@ -250,6 +260,7 @@ std::vector<Access> finish(const std::vector<AccessGroup>& groups) {
         Access access;
         access.jacobian = group.jacobian;
         access.count = group.count;
+        access.has_parameter = group.has_parameter;
         for (const auto& offsets : group.offsets) {
             const double span = offsets.rbegin()->first - offsets.begin()->first;
             access.offset_span.push_back(static_cast<int32_t>(std::ceil(span)));

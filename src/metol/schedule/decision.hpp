@@ -38,7 +38,8 @@ struct Decision {
     int16_t func = -1;
     int16_t stage = -1;  // Stage id for Inner and Parallel; the host Stage for At
     int8_t level = -1;   // At: compute in the body of this level of the host (after `split`, if any)
-    // At: the host's level is first split so that its inner part has `trips` iterations; 1 = yes
+    // At: the host's level is first split so that its inner part has `trips` iterations; 1 = yes. On a GPU a reduction
+    // loop of it (targets/gpu/copies.hpp).
     int8_t is_split = 0;
     int8_t is_sliding = 0;  // At: store in the body just outside, so that a window slides
     int8_t vector_loop = -1;
@@ -78,6 +79,7 @@ enum class Pruned : uint8_t {
     TooMuchSharedMemory,     // a block stores more than its multiprocessor has for it (the same)
     TooManyRegisters,        // a thread keeps more than it has registers for (the same)
     IdleLanes,               // less than half of the threads of its warps work (the same)
+    NothingShared,           // a copy of values that are hardly loaded more often than the copy loads them
     Restricted,              // switched off by Space::restrict
     InvalidDecision,         // replayed on a pipeline that it does not fit
     Count,

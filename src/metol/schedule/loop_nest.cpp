@@ -186,6 +186,8 @@ const char* pruned_name(Pruned reason) {
             return "too_many_registers";
         case Pruned::IdleLanes:
             return "idle_lanes";
+        case Pruned::NothingShared:
+            return "nothing_shared";
         case Pruned::Restricted:
             return "restricted";
         case Pruned::InvalidDecision:

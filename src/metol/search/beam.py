@@ -130,6 +130,8 @@ class BeamSearch:
         expand = expander_of_pass(space, this.depth - 1)
         for _ in range(space.decision_count):
             children, parents = expand(beam)
+            if len(children) == 0:
+                raise SearchError("No candidate for the next decision is legal; switch fewer parts of the space off.")
             if self._has_no_choice(beam, children, parents) and not budget.is_spent():
                 # Ranked they are when there is something to choose again.
                 beam = children

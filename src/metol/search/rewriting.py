@@ -43,6 +43,8 @@ class Rewriting:
     propose_stagings: StagingProposer
     quick: Strategy
     """What tells in little time whether a form is worth a search."""
+    are_copies_together: bool = False
+    """Whether copies are tried together, too, with other loops of what reads them."""
 
 
 def search_forms(
@@ -88,7 +90,8 @@ def _search_staged(
     staged = rewriting.read(form.rfactors, proposals)
     if staged is None:
         return form, found
-    other = search_copies(form, found, staged, model, budget)
+    together = rewriting.are_copies_together
+    other = search_copies(form, found, staged, model, budget, are_together=together)
     candidates = found.candidates + other.candidates
     if other.cost_seconds >= found.cost_seconds * (1 - _LEAST_GAIN):
         return form, replace(found, candidates=candidates)

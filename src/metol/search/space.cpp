@@ -392,6 +392,9 @@ bool Space::follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch
     bool is_made = target_->is_offered(*index_, nest, wanted) && decide(nest, decision, scratch) == Pruned::None;
     if (!is_made) {
         keep.kind = is_location ? DecisionKind::Root : DecisionKind::Keep;
+        if (!target_->is_offered(*index_, nest, keep)) {  // a copy on a GPU
+            keep.kind = DecisionKind::Inline;
+        }
         decision = keep;
         is_made = decide(nest, decision, scratch) == Pruned::None;
     }

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from metol import _core
+from metol.errors import SearchError
 from metol.pipeline import PipelineDag
 from metol.search.beam import BeamSearch
 from metol.search.form import Form
@@ -20,6 +21,8 @@ __all__ = ["search_copies"]
 
 # What greed finds with copies is looked at further where it costs at most so many times what was found without.
 _MOST_BEHIND = 1.15
+# Loop nests that the beam keeps that places all copies.
+_TOGETHER_WIDTH = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,13 @@ class _Given:
 
 
 def search_copies(
-    form: Form, found: SearchResult, staged: Form, model: _core.CostModel, budget: Budget
+    form: Form,
+    found: SearchResult,
+    staged: Form,
+    model: _core.CostModel,
+    budget: Budget,
+    *,
+    are_together: bool = False,
 ) -> SearchResult:
     """Return the best loop nest found of a pipeline with copies; where none is cheaper, `found` with what was costed.
 
@@ -44,6 +53,8 @@ def search_copies(
         staged: The pipeline with copies.
         model: The cost model.
         budget: How long it may take.
+        are_together: Whether copies are tried together, with other loops of what reads them: where one brings nothing
+            without the others, as both factors of a product in shared memory.
     """
     space = staged.space
     starts: list[SearchResult] = []
@@ -58,6 +69,11 @@ def search_copies(
         candidates += best.candidates
         if best.cost_seconds < start.cost_seconds:
             starts.append(replace(best, candidates=0))
+        together = _search_together(staged, state, model, budget) if are_together and not budget.is_spent() else None
+        if together is not None:
+            candidates += together.candidates
+            if together.cost_seconds < found.cost_seconds * _MOST_BEHIND:
+                starts.append(replace(together, candidates=0, alternatives=(state,)))
     if not budget.is_spent():
         greedy = BeamSearch(width=1).search(space, model, budget)
         candidates += greedy.candidates
@@ -68,6 +84,27 @@ def search_copies(
     refined = Refined(tuple(_Given(start) for start in starts)).search(space, model, budget)
     is_complete = found.is_complete and refined.is_complete
     return replace(refined, candidates=refined.candidates + candidates, is_complete=is_complete)
+
+
+def _search_together(staged: Form, state: _core.States, model: _core.CostModel, budget: Budget) -> SearchResult | None:
+    """Return what a beam finds where every copy has a place, and the loops of `state` where none is read."""
+    space, dag = staged.space, staged.dag
+    copies = {number for number, func in enumerate(dag.funcs) if func.is_wrapper}
+    readers = {stage for stage, one in enumerate(dag.stages) if any(edge.producer in copies for edge in one.edges)}
+    settled: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+    is_open: set[int] = set(copies)
+    for (func, stage), decision in zip(_steps(space), space.path(state), strict=True):
+        # What reads a copy stays where it is, in other loops.
+        is_open |= {func} if stage in readers else set()
+        settled[func] += [] if func in is_open else [decision]
+    options = space.options
+    options.allow_inline = False
+    for func, decisions in settled.items():
+        options.freeze(func, decisions)
+    try:
+        return BeamSearch(width=_TOGETHER_WIDTH, passes=1).search(space.restrict(options), model, budget)
+    except SearchError:  # no place is legal for one of them
+        return None
 
 
 def _has_copies(dag: PipelineDag, state: _core.States) -> bool:

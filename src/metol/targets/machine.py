@@ -17,6 +17,7 @@ from metol.targets.cpu import CpuMachine, cpu_parameters
 from metol.targets.cpu import propose_rfactors as propose_for_cpu
 from metol.targets.cpu import propose_stagings as propose_stagings_for_cpu
 from metol.targets.gpu import GpuMachine, detect_gpu, detect_opencl, gpu_parameters
+from metol.targets.gpu import propose_stagings as propose_stagings_for_gpu
 
 __all__ = [
     "Machine",
@@ -210,8 +211,10 @@ def propose_rfactors(
 def propose_stagings(
     machine: Machine, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
 ) -> tuple[Staging, ...]:
-    """Return what is worth copying for the Funcs of these Stages on a machine; nothing on a GPU so far."""
-    return () if isinstance(machine, GpuMachine) else propose_stagings_for_cpu(dag, schedules, stages, machine)
+    """Return what is worth copying for the Funcs of these Stages on a machine."""
+    if isinstance(machine, GpuMachine):
+        return propose_stagings_for_gpu(dag, schedules, stages)
+    return propose_stagings_for_cpu(dag, schedules, stages, machine)
 
 
 def _parse(target: str) -> Any:

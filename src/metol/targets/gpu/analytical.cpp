@@ -17,6 +17,8 @@ void analytical_coefficients(const GpuParameters& machine, int stage, std::span<
     out[t_barriers] = machine.seconds_per_barrier;
     out[t_l2_bytes] = machine.seconds_per_l2_byte;
     out[t_memory_bytes] = machine.seconds_per_memory_byte;
+    out[t_l1_waits] = machine.seconds_per_sector;
+    out[t_fetched_again] = machine.seconds_per_l2_byte;
     out[t_launches] = machine.seconds_per_launch;
 }
 

@@ -65,6 +65,8 @@ class ComputeCapability:
 
     lanes: int
     """32-bit floating-point operations that a multiprocessor completes in a cycle."""
+    l1_bytes: int
+    """The first cache of a multiprocessor; from 7.0 on with the shared memory that is taken from it."""
     l1_bytes_per_cycle: int
     """Between the first cache and the threads of a multiprocessor."""
     l2_bytes_per_cycle: int
@@ -89,6 +91,11 @@ class ComputeCapability:
     def shared_bytes_per_multiprocessor(self) -> int:
         """The most shared memory that a multiprocessor can be set to have."""
         return self.shared_bytes_choices[-1]
+
+    @property
+    def is_shared_in_l1(self) -> bool:
+        """Whether shared memory is a part of the first cache."""
+        return self.version is not None and self.version >= (7, 0)
 
     @property
     def halide_feature(self) -> str:
@@ -143,6 +150,23 @@ _TABLE: Final = (
     ((9, 0), 64, 32, 64, 4, (8, 16, 32, 64, 100, 132, 164, 196, 228), 227, 128, 1024, 128, 128, 21),
 )
 # fmt: on
+# KiB of the first cache: "unified data cache" or "L1/texture cache" there.
+_L1_KIB: Final = {
+    (5, 0): 24,
+    (5, 2): 24,
+    (5, 3): 24,
+    (6, 0): 24,
+    (6, 1): 48,
+    (6, 2): 24,
+    (7, 0): 128,
+    (7, 2): 128,
+    (7, 5): 96,
+    (8, 0): 192,
+    (8, 6): 128,
+    (8, 7): 192,
+    (8, 9): 128,
+    (9, 0): 256,
+}  # fmt: skip
 
 CAPABILITIES: Final = tuple(
     ComputeCapability(
@@ -156,6 +180,7 @@ CAPABILITIES: Final = tuple(
         shared_unit_bytes=shared_unit,
         reserved_shared_bytes=reserved,
         lanes=lanes,
+        l1_bytes=_L1_KIB[version] * _KIB,
         l1_bytes_per_cycle=l1,
         l2_bytes_per_cycle=l2,
     )
@@ -182,6 +207,7 @@ OPENCL: Final = ComputeCapability(
     max_shared_bytes_per_block=32 * _KIB,
     shared_unit_bytes=64,
     lanes=8,
+    l1_bytes=32 * _KIB,
     l1_bytes_per_cycle=64,
     l2_bytes_per_cycle=10,
 )

@@ -4,6 +4,7 @@
 
 #include "schedule/inlining.hpp"
 #include "schedule/tilings.hpp"
+#include "targets/gpu/copies.hpp"
 #include "targets/gpu/tiling.hpp"
 
 namespace metol::gpu {
@@ -19,9 +20,12 @@ void tile_by_default(const GpuParameters& machine, const PipelineIndex& index, c
     for (size_t s = first; s < func.stages.size(); s++) {
         const Stage& stage = index.stage(func.stages[s]);
         const Box loops = regions.loops(func.stages[s], schedule.compute);
-        const Tile tile = machine.keeps_on_host(schedule.func)
-                              ? Tile{}
-                              : default_tile(machine, index, stage, loops, schedule, schedule.innermost_dim);
+        Tile tile;
+        if (func.is_wrapper && !is_in_thread(schedule)) {
+            tile = default_copy_tile(index, nest, stage, loops, schedule.compute);
+        } else if (!machine.keeps_on_host(schedule.func)) {
+            tile = default_tile(machine, index, stage, loops, schedule, schedule.innermost_dim);
+        }
         schedule.stages[s] = make_nest(stage, loops, schedule, tile);
     }
 }
@@ -91,11 +95,22 @@ Pruned apply_location(const GpuParameters& machine, const PipelineIndex& index, 
             return Pruned::InvalidDecision;
         }
     }
+    if (decision.is_split) {
+        cut_into_chunks(index, pool, decision, child);
+        // Chunks may be clamped where the whole loop is not.
+        if (!has_constant_region(index, child, decision.func)) {
+            return Pruned::InvalidDecision;
+        }
+    }
     const bool is_output = index.func(decision.func).is_output;
     schedule.innermost_dim = static_cast<int8_t>(is_output ? 0 : dimension_read_densely(index, child, decision.func));
     slot = pool.intern(schedule);
     if (schedule.placement == Placement::At) {
-        if (const Pruned reason = check_recompute(index, child, decision.func); reason != Pruned::None) {
+        // What is copied again is not computed again.
+        const bool is_copy = index.func(decision.func).is_wrapper;
+        const Pruned reason =
+            is_copy ? check_copy(index, child, decision.func) : check_recompute(index, child, decision.func);
+        if (reason != Pruned::None) {
             return reason;
         }
     }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "schedule/tilings.hpp"
+#include "targets/gpu/copies.hpp"
 #include "targets/gpu/decisions.hpp"
 #include "targets/gpu/tiling.hpp"
 #include "targets/locations.hpp"
@@ -19,7 +20,7 @@ bool is_read_pointwise(const PipelineIndex& index, const LoopNest& nest, int fun
         return false;
     }
     const Stage& reader = index.stage(consumers[0].stage);
-    if (!nest[reader.func].is_computed()) {
+    if (!nest[reader.func].is_computed() || index.func(reader.func).is_wrapper) {
         return false;
     }
     const Edge& edge = reader.edges[static_cast<size_t>(consumers[0].edge)];
@@ -52,13 +53,19 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
         families.erase(families.begin());
     }
     // Nothing is computed twice, and nothing stored (Anderson et al. 2021, §4).
-    const bool is_free = families.size() > 1 && !index.func(func).is_wrapper && is_read_pointwise(index, nest, func);
+    const bool is_copy = index.func(func).is_wrapper;
+    const bool is_free = families.size() > 1 && !is_copy && is_read_pointwise(index, nest, func);
     if (is_free) {
         families.resize(1);
     }
     const bool is_inline = families.back().base.kind == DecisionKind::Inline;
     const bool is_ours =
         !is_inline && !index.func(func).is_output && !index.func(func).is_extern && !machine.keeps_on_host(func);
+    // A kernel that does nothing but copy brings nothing; a copy that is inlined is not there.
+    if (is_copy) {
+        families.resize(1);
+        families.front().base.kind = DecisionKind::Inline;
+    }
     if (!options.allow_compute_at || !is_ours || !has_constant_region(index, nest, func)) {
         return families;
     }
@@ -73,6 +80,10 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
         decision.stage = site.stage;
         decision.level = site.level;
         families.push_back({decision, {}});
+    }
+    std::ranges::move(chunk_families(index, nest, func), std::back_inserter(families));
+    if (is_copy && !options.allow_inline && families.size() > 1) {
+        families.erase(families.begin());
     }
     return families;
 }
@@ -186,14 +197,18 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
         case DecisionKind::Inline:
             return index.is_inlinable[static_cast<size_t>(decision.func)] != 0;
         case DecisionKind::At: {
+            if (decision.is_split) {
+                return has_constant_region(index, nest, decision.func) && is_chunk_offered(index, nest, decision);
+            }
             const std::vector<Site> sites = kernel_sites(index, nest, decision.func);
             const Site wanted{decision.stage, decision.level, Site::kAllLoops};
             return has_constant_region(index, nest, decision.func) &&
                    (decision.level != kThreads || has_constant_share(index, nest, decision.func)) &&
                    std::find(sites.begin(), sites.end(), wanted) != sites.end();
         }
-        case DecisionKind::Keep:
         case DecisionKind::Root:
+            return !index.func(decision.func).is_wrapper;
+        case DecisionKind::Keep:
             return true;
         default:
             return false;

@@ -38,7 +38,7 @@ class StageFeaturizer {
         count_threads(out);
         measure_occupancy(out);
         memory_.count_accesses(out);
-        memory_.measure_bytes(out);
+        memory_.measure_bytes(blocks_held_, out);
         if (!is_analytical) {
             StageFootprints footprints(index_, nest_, regions_, id_, kernel_);
             footprints.measure_reads(memory_.points_per_thread(), out);
@@ -67,7 +67,8 @@ class StageFeaturizer {
         out[k_points_computed_per_realization] = static_cast<float>(points * productions / std::max(1.0, realizations));
         out[k_points_computed_total] = out[k_num_scalars] = static_cast<float>(productions * points);
         out[k_points_computed_minimum] = static_cast<float>(index_.minimum_points[static_cast<size_t>(id_)]);
-        out[k_innermost_loop_extent] = out[k_points_computed_per_thread] = static_cast<float>(serial);
+        out[k_innermost_loop_extent] = static_cast<float>(serial);
+        out[k_points_computed_per_thread] = static_cast<float>(serial * memory_.turns());
         out[k_innermost_pure_loop_extent] = static_cast<float>(tile);
         out[k_unrolled_loop_extent] =
             static_cast<float>(unrolled_iterations(stage_, schedule(), nest_of(index_, nest_, id_)));
@@ -82,7 +83,7 @@ class StageFeaturizer {
 
     void count_threads(float* out) {
         const Lanes lanes = memory_.lanes();
-        const double serial = memory_.points_per_thread();
+        const double serial = memory_.points_per_thread() * memory_.turns();
         const auto warps = static_cast<double>(active_warps(lanes).count);
         const double active = static_cast<double>(lanes.active[0]) * lanes.active[1] * lanes.active[2];
         const double busiest = std::ceil(kernel_.blocks / machine_.multiprocessors);
@@ -102,8 +103,12 @@ class StageFeaturizer {
         out[k_lanes_issued] = static_cast<float>(kernel_.blocks * issued * serial);
         out[k_resident_warps] = static_cast<float>(resident);
         out[k_exposed_latency] = static_cast<float>(std::max(1.0, machine_.warps_to_hide_latency / resident));
-        out[k_barriers] = is_root() || is_in_thread(schedule()) ? 0.0F : static_cast<float>(kernel_.blocks);
+        const bool is_shared = !is_root() && !is_in_thread(schedule());
+        out[k_barriers] = is_shared ? static_cast<float>(kernel_.blocks * barriers_of_block()) : 0.0F;
     }
+
+    // Its threads wait for what it computes; where a block has several turns, those of the next one wait, too.
+    double barriers_of_block() const { return memory_.turns() > 1 ? 2 * memory_.turns() : 1; }
 
     int64_t warps_of_kernel() const {
         return (kernel_.threads_per_block() + machine_.warp_threads - 1) / machine_.warp_threads;

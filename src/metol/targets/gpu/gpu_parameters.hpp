@@ -27,6 +27,9 @@ struct GpuParameters final : MachineParameters {
     int32_t shared_bytes_per_multiprocessor = 64 * 1024;
     int32_t shared_unit_bytes = 256;    // shared memory is given out to blocks in multiples of it
     int32_t shared_reserved_bytes = 0;  // that each block takes besides
+    int32_t l1_bytes = 64 * 1024;       // first cache of a multiprocessor
+    bool is_shared_in_l1 = false;       // and shared memory is a part of it
+    int32_t sectors_per_turn = 4;       // that it moves at once
     int32_t shared_banks = 32;          // words of shared memory that a warp reaches at once
     double warps_to_hide_latency = 16;  // that a multiprocessor must hold to be busy all the time
     double seconds_per_launch = 0;

@@ -91,6 +91,40 @@ bool is_read_clamped(const PipelineIndex& index, const LoopNest& nest, int func,
     return false;
 }
 
+// How many different places a Func is read at, through what is inlined, and whether a parameter says where one of them
+// is.
+struct Places {
+    int reads = 0;
+    bool has_parameter = false;
+};
+
+Places places_read(const PipelineIndex& index, const LoopNest& nest, int func, std::map<int, Places>& known) {
+    if (const auto found = known.find(func); found != known.end()) {
+        return found->second;
+    }
+    Places places;
+    for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
+        const Stage& stage = index.stage(consumer.stage);
+        Places through{1, false};
+        if (nest[stage.func].placement == Placement::Inline) {
+            through = places_read(index, nest, stage.func, known);
+        }
+        for (const Access& access : stage.edges[static_cast<size_t>(consumer.edge)].accesses) {
+            places.reads += std::min(2, access.count) * std::min(2, through.reads);
+            places.has_parameter = places.has_parameter || access.has_parameter || through.has_parameter;
+        }
+    }
+    places.reads = std::min(2, places.reads);  // more are as many
+    return known[func] = places;
+}
+
+// Do places at which a Func is read lie as far apart as a parameter says, which may be farther than its estimate?
+bool is_read_apart(const PipelineIndex& index, const LoopNest& nest, int func) {
+    std::map<int, Places> known;
+    const Places places = places_read(index, nest, func, known);
+    return places.has_parameter && places.reads > 1;
+}
+
 // [dimensions of a Func][loops of a Stage]: how a coordinate moves with a loop.
 using Slopes = std::vector<std::array<double, kMaxLoops>>;
 
@@ -160,10 +194,7 @@ bool is_read_together(const PipelineIndex& index, const LoopNest& nest, int func
     if (readers.empty()) {
         return true;
     }
-    int host = readers.front();
-    while (is_in_thread(nest[index.stage(host).func])) {
-        host = nest[index.stage(host).func].compute.stage;
-    }
+    const int host = host_of_threads(index, nest, readers.front());
     return ReadMotion(index, nest, host).of(func).has_value();
 }
 
@@ -216,6 +247,27 @@ bool is_in_thread(const FuncSchedule& schedule) {
     return schedule.placement == Placement::At && schedule.compute.level == kThreads;
 }
 
+int host_of_threads(const PipelineIndex& index, const LoopNest& nest, int stage) {
+    while (is_in_thread(nest[index.stage(stage).func])) {
+        stage = nest[index.stage(stage).func].compute.stage;
+    }
+    return stage;
+}
+
+double turns_of_block(const PipelineIndex& index, const LoopNest& nest, int stage) {
+    double turns = 1;
+    while (stage >= 0) {
+        const Stage& one = index.stage(stage);
+        const StageNest& own = nest_of(index, nest, stage);
+        for (size_t i = 0; i < one.loops.size() && !is_atomic(one, own); i++) {
+            turns *= one.loops[i].is_reduction ? own.levels[kBlocks][i] : 1;
+        }
+        const FuncSchedule& schedule = nest[one.func];
+        stage = schedule.placement == Placement::At ? schedule.compute.stage : -1;
+    }
+    return turns;
+}
+
 int kernel_of(const PipelineIndex& index, const LoopNest& nest, int stage) {
     const FuncSchedule* schedule = &nest[index.stage(stage).func];
     while (schedule->placement == Placement::At) {
@@ -231,7 +283,8 @@ std::vector<Site> kernel_sites(const PipelineIndex& index, const LoopNest& nest,
 
 bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int func) {
     std::vector<uint8_t> seen;
-    if (!index.has_identity_computed[static_cast<size_t>(func)] || is_read_clamped(index, nest, func, seen)) {
+    if (!index.has_identity_computed[static_cast<size_t>(func)] || is_read_clamped(index, nest, func, seen) ||
+        is_read_apart(index, nest, func)) {
         return false;
     }
     for (int reader : readers_of(index, nest, func)) {
@@ -290,7 +343,7 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
     Kernel made;
     made.stage = stage_id;
     made.threads = thread_counts(root, own);
-    made.blocks = static_cast<double>(product(own.levels[kBlocks]));
+    made.blocks = static_cast<double>(product(own.levels[kBlocks])) / turns_of_block(index, nest, stage_id);
     made.is_guarded = is_guarded(index, nest, stage_id);
     double tile = tile_registers(root, own);
     for (int32_t func : funcs) {

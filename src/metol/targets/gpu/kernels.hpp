@@ -39,6 +39,13 @@ bool is_atomic(const Stage& stage, const StageNest& nest);
 // Is a Func computed by each thread for itself?
 bool is_in_thread(const FuncSchedule& schedule);
 
+// The Stage whose threads run a Stage: itself, or the one inside the threads of which it is.
+int host_of_threads(const PipelineIndex& index, const LoopNest& nest, int stage);
+
+// How often a block runs the threads of a Stage: once, or once for each chunk of reduction loops around it
+// (copies.hpp).
+double turns_of_block(const PipelineIndex& index, const LoopNest& nest, int stage);
+
 // The Stage at root in whose kernel a Stage runs.
 int kernel_of(const PipelineIndex& index, const LoopNest& nest, int stage);
 

@@ -32,6 +32,11 @@ inline constexpr double kLeastLaneShare = 0.5;
 // 32-bit values that one thread may hold in registers for the Funcs computed in it: past a quarter of the 255 that
 // there are, compilers spill.
 inline constexpr double kMaxThreadValues = 64;
+// A copy is loaded from memory once, stored and loaded again: each value of it must be loaded twice at least.
+inline constexpr double kLeastReuse = 2;
+// Iterations of a reduction loop between two loads of what a block shares: fewer spend their time at barriers, more
+// leave no shared memory for other blocks.
+inline constexpr std::array<int32_t, 4> kChunks = {8, 16, 32, 64};
 // Funcs in one kernel: Halide looks at every one of them in every other, and its time grows out of hand.
 inline constexpr int kMaxFuncsInKernel = 24;
 

@@ -29,7 +29,9 @@ Memory memory_of(const PipelineIndex& index, const LoopNest& nest, int func) {
         return Memory::Global;
     }
     if (schedule.placement != Placement::At) {
-        return Memory::None;
+        // A copy that is not decided about yet is where it does most good; all else that is not, costs nothing yet.
+        const bool is_open_copy = schedule.placement == Placement::Unscheduled && index.func(func).is_wrapper;
+        return is_open_copy ? Memory::Shared : Memory::None;
     }
     return is_in_thread(schedule) ? Memory::Registers : Memory::Shared;
 }
@@ -50,6 +52,20 @@ std::vector<int64_t> stored_extents(const PipelineIndex& index, const LoopNest& 
     return extents;
 }
 
+double loads_per_thread(const Stage& stage, const StageNest& nest, const EffectiveAccess& access) {
+    Trips tile = unit_trips();
+    double count = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        bool is_moving = false;
+        for (size_t d = 0; d < access.jacobian.size(); d++) {
+            is_moving = is_moving || access.jacobian[d][i] != 0 || access.phases[d][i];
+        }
+        tile[i] = stage.loops[i].is_reduction ? 1 : nest.levels[kPoint][i];
+        count *= stage.loops[i].is_reduction && is_moving ? nest.levels[kPoint][i] : 1;
+    }
+    return count * distinct_loads(access, stage.loops.size(), tile, -1);
+}
+
 StageMemory::StageMemory(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                          Regions& regions, int stage, const Kernel& kernel)
     : machine_(machine),
@@ -60,19 +76,12 @@ StageMemory::StageMemory(const GpuParameters& machine, const PipelineIndex& inde
       stage_(index.stage(stage)),
       own_(nest_of(index, nest, stage)),
       kernel_(kernel),
+      turns_(turns_of_block(index, nest, stage)),
       reads_(effective_reads(index, nest, stage)),
       motion_(motion_of_loops(stage)) {}
 
-int StageMemory::host() const {
-    int stage = id_;
-    while (is_in_thread(nest_[index_.stage(stage).func])) {
-        stage = nest_[index_.stage(stage).func].compute.stage;
-    }
-    return stage;
-}
-
 Lanes StageMemory::lanes() const {
-    const int around = host();
+    const int around = host_of_threads(index_, nest_, id_);
     return {kernel_.threads, thread_counts(index_.stage(around), nest_of(index_, nest_, around)),
             machine_.warp_threads};
 }
@@ -161,11 +170,12 @@ void StageMemory::add_traffic(const EffectiveAccess& access, double per_thread, 
     const LaneStrides strides = strides_of(access);
     for (int32_t bytes : index_.func(access.producer).value_bytes) {
         const bool is_global = memory == Memory::Global;
-        const Transactions once = is_global ? sectors_of_access(all, strides, bytes, machine_.sector_bytes)
+        const Transactions once = is_global ? sectors_of_access(machine_, all, strides, bytes)
                                             : bank_turns_of_access(all, strides, bytes, machine_.shared_banks);
         Transactions& total = is_global ? sum.global : sum.shared;
         total.count += per_thread * once.count;
         total.bytes += per_thread * once.bytes;
+        total.waits += per_thread * once.waits;
     }
 }
 
@@ -183,25 +193,9 @@ bool StageMemory::keeps_sums() {
 }
 
 void StageMemory::count_accesses(float* out) {
-    Trips tile = unit_trips();
-    for (size_t i = 0; i < stage_.loops.size(); i++) {
-        tile[i] = stage_.loops[i].is_reduction ? 1 : own_.levels[kPoint][i];
-    }
-    // What moves with no reduction loop is accessed once for all iterations of it.
-    const auto turns = [&](const EffectiveAccess& access) {
-        double count = 1;
-        for (size_t i = 0; i < stage_.loops.size(); i++) {
-            const auto moves = [&](size_t d) { return access.jacobian[d][i] != 0 || access.phases[d][i]; };
-            bool is_moving = false;
-            for (size_t d = 0; d < access.jacobian.size(); d++) {
-                is_moving = is_moving || moves(d);
-            }
-            count *= stage_.loops[i].is_reduction && is_moving ? own_.levels[kPoint][i] : 1;
-        }
-        return count;
-    };
+    // What stays where it is over all chunks is loaded again in each, after a barrier.
     const auto per_thread = [&](const EffectiveAccess& access) {
-        return turns(access) * distinct_loads(access, stage_.loops.size(), tile, -1);
+        return turns_ * loads_per_thread(stage_, own_, access);
     };
     Traffic loaded;
     Traffic stored;
@@ -213,7 +207,7 @@ void StageMemory::count_accesses(float* out) {
     const bool is_read_back = !is_atomic(stage_, own_);
     const bool keeps_all = is_read_back && keeps_sums();
     const auto of_sums = [&](const EffectiveAccess& access) {
-        return keeps_all ? per_thread(access) : points_per_thread();
+        return keeps_all ? per_thread(access) : turns_ * points_per_thread();
     };
     for (size_t i = 0; is_read_back && i < stage_.self_accesses.size(); i++) {
         const EffectiveAccess load = direct_access(stage_.self_accesses[i], stage_.func);
@@ -229,6 +223,8 @@ void StageMemory::count_accesses(float* out) {
     out[k_num_shared_mem_loads_per_block] = static_cast<float>(loaded.shared.count);
     out[k_num_global_mem_stores_per_block] = static_cast<float>(stored.global.count);
     out[k_num_shared_mem_stores_per_block] = static_cast<float>(stored.shared.count);
+    out[k_l1_waits_per_block] = static_cast<float>(loaded.global.waits + stored.global.waits);
+    loaded_bytes_ = loaded.global.bytes;
     out[k_global_mem_load_efficiency] = efficiency(loaded.global, machine_.sector_bytes);
     out[k_shared_mem_load_efficiency] = efficiency(loaded.shared, turn_bytes);
     out[k_global_mem_store_efficiency] = efficiency(stored.global, machine_.sector_bytes);
@@ -236,7 +232,7 @@ void StageMemory::count_accesses(float* out) {
 }
 
 // Distinct bytes of global memory that are read while the loops of the Stage cover `loops`, in whole sectors.
-double StageMemory::bytes_read(const Box& loops, bool is_whole) {
+double StageMemory::bytes_read(const Box& loops) {
     double bytes = 0;
     std::vector<ReadBox> found;
     read_boxes(index_, nest_, id_, loops, found);
@@ -250,18 +246,29 @@ double StageMemory::bytes_read(const Box& loops, bool is_whole) {
         const double runs = static_cast<double>(read.box.points()) / std::max(1.0, run);
         bytes += runs * std::ceil(run * element / machine_.sector_bytes) * machine_.sector_bytes;
     }
-    return is_whole ? bytes : bytes * kernel_.blocks;
+    return bytes;
 }
 
-void StageMemory::measure_bytes(float* out) {
+// Of what the warps of a block read twice, what the part of the first cache that a block has holds no longer.
+double StageMemory::bytes_fetched_again(double read_in_turn, double blocks_held) const {
+    const double resident = std::max(1.0, std::min(blocks_held, std::ceil(kernel_.blocks / machine_.multiprocessors)));
+    const double shared = machine_.is_shared_in_l1 ? kernel_.shared_bytes : 0;
+    const double held = std::max(0.0, machine_.l1_bytes / resident - shared);
+    const double lost = read_in_turn > held ? 1 - held / read_in_turn : 0;
+    return kernel_.blocks * lost * std::max(0.0, loaded_bytes_ - read_in_turn * turns_);
+}
+
+void StageMemory::measure_bytes(double blocks_held, float* out) {
     const Box whole = regions_.loops(id_, Site{});
     const Site block = {static_cast<int16_t>(kernel_.stage), kBlocks, Site::kAllLoops};
     double written = nest_[stage_.func].placement == Placement::Root ? index_.func(stage_.func).bytes_per_point() : 0;
     for (size_t i = 0; i < stage_.loops.size(); i++) {
         written *= stage_.loops[i].is_reduction ? 1.0 : static_cast<double>(whole[static_cast<int>(i)].extent());
     }
-    out[k_bytes_read] = static_cast<float>(bytes_read(whole, true));
-    out[k_bytes_read_by_blocks] = static_cast<float>(bytes_read(regions_.loops(id_, block), false));
+    out[k_bytes_read] = static_cast<float>(bytes_read(whole));
+    const double read_in_turn = bytes_read(regions_.loops(id_, block));
+    out[k_bytes_read_by_blocks] = static_cast<float>(read_in_turn * kernel_.blocks * turns_);
+    out[k_bytes_fetched_again] = static_cast<float>(bytes_fetched_again(read_in_turn, blocks_held));
     out[k_bytes_written] = static_cast<float>(written);
 }
 

@@ -74,6 +74,9 @@ def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters
     parameters.shared_bytes_per_multiprocessor = machine.shared_bytes_per_multiprocessor
     parameters.shared_unit_bytes = machine.capability.shared_unit_bytes
     parameters.shared_reserved_bytes = machine.capability.reserved_shared_bytes
+    parameters.l1_bytes = machine.capability.l1_bytes
+    parameters.is_shared_in_l1 = machine.capability.is_shared_in_l1
+    parameters.sectors_per_turn = max(1, machine.l1_bytes_per_cycle // machine.sector_bytes)
     parameters.warps_to_hide_latency = machine.warps_to_hide_latency
     cycles_per_second = machine.multiprocessors * machine.clock_hz
     parameters.seconds_per_launch = machine.launch_seconds

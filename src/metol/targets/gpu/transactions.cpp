@@ -87,14 +87,17 @@ std::vector<int64_t> pieces_of(const std::vector<int64_t>& addresses, int elemen
     return pieces;
 }
 
-// Adds up what `count_of(addresses)` says of each warp.
+// Adds up what `count_of(addresses)` says of each warp, all of which take as long as `least` of it.
 template <typename CountOf>
-Transactions of_block(const Lanes& lanes, const LaneStrides& strides, int element_bytes, const CountOf& count_of) {
+Transactions of_block(const Lanes& lanes, const LaneStrides& strides, int element_bytes, double least,
+                      const CountOf& count_of) {
     const ActiveWarps warps = active_warps(lanes);
     Transactions total;
     const auto add = [&](int64_t warp, int64_t times) {
         const std::vector<int64_t> places = addresses(lanes, strides, warp);
-        total.count += static_cast<double>(times) * count_of(places);
+        const double count = count_of(places);
+        total.count += static_cast<double>(times) * count;
+        total.waits += static_cast<double>(times) * std::max(0.0, least - count);
         total.bytes += static_cast<double>(times) * static_cast<double>(places.size()) * element_bytes;
     };
     const bool has_tail = warps.count > 1 && active_lanes(lanes, warps.last) != active_lanes(lanes, 0);
@@ -123,14 +126,15 @@ ActiveWarps active_warps(const Lanes& lanes) {
     return warps;
 }
 
-Transactions sectors_of_access(const Lanes& lanes, const LaneStrides& strides, int element_bytes, int sector_bytes) {
-    return of_block(lanes, strides, element_bytes, [&](const std::vector<int64_t>& places) {
-        return static_cast<double>(pieces_of(places, element_bytes, sector_bytes).size());
+Transactions sectors_of_access(const GpuParameters& machine, const Lanes& lanes, const LaneStrides& strides,
+                               int element_bytes) {
+    return of_block(lanes, strides, element_bytes, machine.sectors_per_turn, [&](const std::vector<int64_t>& places) {
+        return static_cast<double>(pieces_of(places, element_bytes, machine.sector_bytes).size());
     });
 }
 
 Transactions bank_turns_of_access(const Lanes& lanes, const LaneStrides& strides, int element_bytes, int banks) {
-    return of_block(lanes, strides, element_bytes, [&](const std::vector<int64_t>& places) {
+    return of_block(lanes, strides, element_bytes, 1, [&](const std::vector<int64_t>& places) {
         std::vector<int32_t> turns(static_cast<size_t>(banks), 0);
         for (int64_t word : pieces_of(places, element_bytes, kWordBytes)) {
             turns[static_cast<size_t>(((word % banks) + banks) % banks)]++;

@@ -32,10 +32,12 @@ ActiveWarps active_warps(const Lanes& lanes);
 struct Transactions {
     double count = 0;  // sectors, or turns
     double bytes = 0;  // distinct bytes among them that were asked for
+    double waits = 0;  // of sectors: those that the cache could have moved besides
 };
 
 // Sectors that the warps of a block touch: lanes of a warp that go to one sector share it.
-Transactions sectors_of_access(const Lanes& lanes, const LaneStrides& strides, int element_bytes, int sector_bytes);
+Transactions sectors_of_access(const GpuParameters& machine, const Lanes& lanes, const LaneStrides& strides,
+                               int element_bytes);
 
 // Turns that the banks take: lanes of a warp that go to different words of one bank wait for each other.
 Transactions bank_turns_of_access(const Lanes& lanes, const LaneStrides& strides, int element_bytes, int banks);
