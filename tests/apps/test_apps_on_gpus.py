@@ -15,11 +15,14 @@ from metol.options import SearchOptions
 
 pytestmark = pytest.mark.slow
 GROUPING = SearchOptions(strategy="grouping")
+# Of ResNet-50 one part of each kind: a bottleneck with a stride and a filter of its own for what it began with, and one
+# without. The others differ from these in their numbers.
+NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
 
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", metol_apps.names("full"))
+@pytest.mark.parametrize("name", (*metol_apps.names("full"), *NETWORK))
 def test_grouping_computes_the_reference_on_opencl(name: str) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()
@@ -47,3 +50,15 @@ def test_kernels_of_grouping_are_assembled(name: str, gpu: str, architecture: st
     assert (result.origin, result.fallbacks) == ("search", ())
     assert {report.kernel.architecture for report in result.kernels} == {architecture}
     assert all(report.is_launchable for report in result.kernels)
+
+
+@pytest.mark.usefixtures("ptxas")
+@pytest.mark.parametrize("name", metol_apps.network())
+def test_every_part_of_a_network_is_assembled(name: str) -> None:
+    pipeline = metol_apps.get(name).build()
+    result = metol.autoschedule(pipeline, target="cuda", gpu="a100", options=GROUPING, threads=2, verify="kernels")
+    assert result.origin in ("search", "alternative"), result.fallbacks
+    assert all(report.is_launchable for report in result.kernels)
+    on_gpu = {d.func for d in result.schedule.directives if d.call in (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)}
+    at_root = {d.func for d in result.schedule.directives if d.call is Call.COMPUTE_ROOT}
+    assert at_root <= on_gpu
