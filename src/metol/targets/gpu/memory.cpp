@@ -1,5 +1,6 @@
 #include "targets/gpu/memory.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "targets/gpu/feature_table.hpp"
@@ -196,6 +197,7 @@ void StageMemory::count_accesses(float* out) {
     for (const EffectiveAccess& access : reads_->accesses) {
         add(loaded, access);
     }
+    sectors_read_ = loaded.global.count;
     // An atomic update goes to memory each time, and brings nothing back.
     const bool is_read_back = !is_atomic(stage_, own_);
     for (size_t i = 0; is_read_back && i < stage_.self_accesses.size(); i++) {
@@ -218,7 +220,7 @@ void StageMemory::count_accesses(float* out) {
 }
 
 // Distinct bytes of global memory that are read while the loops of the Stage cover `loops`, in whole sectors.
-double StageMemory::bytes_read(const Box& loops, bool is_whole) {
+double StageMemory::bytes_read(const Box& loops) {
     double bytes = 0;
     std::vector<ReadBox> found;
     read_boxes(index_, nest_, id_, loops, found);
@@ -232,7 +234,7 @@ double StageMemory::bytes_read(const Box& loops, bool is_whole) {
         const double runs = static_cast<double>(read.box.points()) / std::max(1.0, run);
         bytes += runs * std::ceil(run * element / machine_.sector_bytes) * machine_.sector_bytes;
     }
-    return is_whole ? bytes : bytes * kernel_.blocks;
+    return bytes;
 }
 
 void StageMemory::measure_bytes(float* out) {
@@ -242,8 +244,12 @@ void StageMemory::measure_bytes(float* out) {
     for (size_t i = 0; i < stage_.loops.size(); i++) {
         written *= stage_.loops[i].is_reduction ? 1.0 : static_cast<double>(whole[static_cast<int>(i)].extent());
     }
-    out[k_bytes_read] = static_cast<float>(bytes_read(whole, true));
-    out[k_bytes_read_by_blocks] = static_cast<float>(bytes_read(regions_.loops(id_, block), false));
+    // Threads that step through memory together leave gaps between what one block reads: it is in fewer sectors than
+    // the box around all has.
+    const double loaded = sectors_read_ * machine_.sector_bytes;
+    const double by_block = std::min(bytes_read(regions_.loops(id_, block)), loaded);
+    out[k_bytes_read] = static_cast<float>(bytes_read(whole));
+    out[k_bytes_read_by_blocks] = static_cast<float>(by_block * kernel_.blocks);
     out[k_bytes_written] = static_cast<float>(written);
 }
 

@@ -34,7 +34,7 @@ class StageMemory {
     double points_per_thread() const;
     const StageReads& reads() const { return *reads_; }
 
-    // Fills in the columns of loads and stores, and those of distinct bytes.
+    // Fills in the columns of loads and stores, then those of distinct bytes.
     void count_accesses(float* out);
     void measure_bytes(float* out);
 
@@ -52,7 +52,7 @@ class StageMemory {
     LaneStrides strides_of(const EffectiveAccess& access);
     // Adds what an access asks for, that a thread makes to so many elements.
     void add_traffic(const EffectiveAccess& access, double per_thread, Traffic& sum);
-    double bytes_read(const Box& loops, bool is_whole);
+    double bytes_read(const Box& loops);
 
     const GpuParameters& machine_;
     const PipelineIndex& index_;
@@ -64,6 +64,7 @@ class StageMemory {
     const Kernel& kernel_;
     std::shared_ptr<const StageReads> reads_;
     std::vector<Motion> motion_;  // [loops]
+    double sectors_read_ = 0;     // of global memory, by the loads of a block
 };
 
 }  // namespace metol::gpu
