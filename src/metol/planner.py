@@ -23,7 +23,7 @@ from metol.lower import Directive, LoweringOptions, Schedule, rewritten_directiv
 from metol.measure import Acceptance
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names
-from metol.search import BeamSearch, Budget, Form, Rewriting, SearchResult, search_forms
+from metol.search import BeamSearch, Budget, Form, Grouping, Rewriting, SearchResult, search_forms
 from metol.targets import (
     Machine,
     choose_machine,
@@ -242,7 +242,7 @@ class Planner:
 
         def propose(
             dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
-        ) -> tuple[Rfactor, ...]:
+        ) -> tuple[tuple[Rfactor, ...], ...]:
             return propose_rfactors(self.machine, dag, schedules, stages) if options.rfactor else ()
 
         def propose_copies(
@@ -250,7 +250,9 @@ class Planner:
         ) -> tuple[Staging, ...]:
             return propose_stagings(self.machine, dag, schedules, stages) if options.staging else ()
 
-        return Rewriting(read, propose, propose_copies, quick=BeamSearch(width=1))
+        # Grouping goes by a model of its own, and is quick itself.
+        quick = self._strategy if isinstance(self._strategy, Grouping) else BeamSearch(width=1)
+        return Rewriting(read, propose, propose_copies, quick)
 
 
 def _rfactor_key(rfactor: Rfactor) -> tuple[Any, ...]:

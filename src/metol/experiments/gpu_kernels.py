@@ -68,7 +68,7 @@ class GpuKernels(AppExperiment):
 
 def _assemble(source: PipelineSource, gpu: str, setting: Setting) -> Point:
     setting.progress(f"{source.label}: {gpu}")
-    options = SearchOptions(strategy="grouping")
+    options = SearchOptions(strategy="grouping", rfactor=False)
     threads = setting.options.threads
     try:
         result = autoschedule(source.build(), target="cuda", gpu=gpu, options=options, threads=threads, verify=True)
