@@ -23,7 +23,7 @@ from metol.lower import Directive, LoweringOptions, Schedule, rewritten_directiv
 from metol.measure import Acceptance
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names
-from metol.search import BeamSearch, Budget, Form, Rewriting, SearchResult, search_forms
+from metol.search import BeamSearch, Budget, Form, Grouping, Rewriting, SearchResult, search_forms
 from metol.targets import (
     Machine,
     choose_machine,
@@ -243,7 +243,7 @@ class Planner:
 
         def propose(
             dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
-        ) -> tuple[Rfactor, ...]:
+        ) -> tuple[tuple[Rfactor, ...], ...]:
             return propose_rfactors(self.machine, dag, schedules, stages) if options.rfactor else ()
 
         def propose_copies(
@@ -255,7 +255,9 @@ class Planner:
 
         # Only where a block shares all that its threads read do they stop waiting for memory.
         is_gpu = isinstance(self.machine, GpuMachine)
-        return Rewriting(read, propose, propose_copies, quick=BeamSearch(width=1), are_copies_together=is_gpu)
+        # Grouping goes by a model of its own, and is quick itself.
+        quick = self._strategy if isinstance(self._strategy, Grouping) else BeamSearch(width=1)
+        return Rewriting(read, propose, propose_copies, quick=quick, are_copies_together=is_gpu)
 
 
 def _rfactor_key(rfactor: Rfactor) -> tuple[Any, ...]:

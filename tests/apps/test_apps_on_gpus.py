@@ -22,7 +22,7 @@ NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", (*metol_apps.names("full"), *NETWORK))
+@pytest.mark.parametrize("name", [*metol_apps.names("full"), *NETWORK])
 def test_grouping_computes_the_reference_on_opencl(name: str) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()

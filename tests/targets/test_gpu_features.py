@@ -241,6 +241,21 @@ def test_lanes_across_the_storage_load_a_sector_each() -> None:
     assert row["num_global_mem_loads_per_block"] == 8 * 3 * (1 + 2)
 
 
+def strided() -> hl.Pipeline:
+    """Sums of every 1024th point, by neighbouring threads of neighbouring points."""
+    source, sums = image(64 * 1024), hl.Func("sums")
+    r = hl.RDom([(0, 64)], "r")
+    sums[X] = 0
+    sums[X] += source[X + 1024 * r.x]
+    return finish(sums, sizes=(1024,))
+
+
+@pytest.mark.parametrize("threads", [32, 128])
+def test_blocks_that_step_through_memory_leave_out_what_is_between(threads: int) -> None:
+    row = features(*grown(strided, (threads, 1)))["sums", 1]
+    assert row["bytes_read_by_blocks"] == row["bytes_read"] == 64 * 1024 * 4
+
+
 def test_a_func_inlined_is_charged_to_its_own_row() -> None:
     dag, space = gpu_space(blur)
     inlined = space.rollout(space.root().take([0] * 40), list(range(40)))

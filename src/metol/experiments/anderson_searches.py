@@ -78,7 +78,8 @@ def search_point(
     limit = setting.options.timeout_seconds
     told = dict(options or {})
     if scheduler == "metol":
-        told = {"gpu": GPU, "budget_seconds": limit, **told}
+        # What the paper's system lacks is no part of its searches.
+        told = {"gpu": GPU, "budget_seconds": limit, "rfactor": False, **told}
     row = measure_search(
         source,
         Scheduler.parse(f"{scheduler}:{'/'.join(f'{name}={value}' for name, value in told.items())}"),

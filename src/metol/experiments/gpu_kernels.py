@@ -90,7 +90,7 @@ def _series(strategy: str, gpu: str) -> str:
 def _point(source: PipelineSource, strategy: str, gpu: str, setting: Setting) -> Point:
     series = _series(strategy, gpu)
     setting.progress(f"{source.label}: {series}")
-    options = SearchOptions(strategy=strategy)
+    options = SearchOptions(strategy=strategy, rfactor=strategy != "grouping")
     target = "opencl" if gpu == _OPENCL else "cuda"
     verify: Literal["kernels"] | bool = True if gpu == _OPENCL else "kernels"
     threads = setting.options.threads

@@ -10,6 +10,7 @@
 #include "bounds.hpp"
 #include "extern_stages.hpp"
 #include "halide_reader.hpp"
+#include "identities.hpp"
 #include "reads_apart.hpp"
 #include "stage_ops.hpp"
 #include "unbounded.hpp"
@@ -330,6 +331,7 @@ class Extraction {
             const hi::AssociativeOp proof =
                 hi::prove_associativity(function.name(), definition.args(), definition.values());
             stage.is_associative = proof.associative() && proof.commutative();
+            stage.has_safe_identities = stage.is_associative && has_safe_identities(proof, env_);
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
         regions.push_back(read_regions(definition, region_reader, stage));

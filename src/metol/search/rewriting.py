@@ -27,8 +27,8 @@ _LEAST_SHARE = 0.02
 Reader = Callable[[tuple[Rfactor, ...], tuple[Staging, ...]], Form | None]
 """Reads the pipeline with some updates rewritten and some reads staged; None where Halide refuses that."""
 
-Proposer = Callable[[PipelineDag, Sequence[_core.FuncSchedule], Sequence[int]], tuple[Rfactor, ...]]
-"""DAG, loop nest and Stages, the most expensive first -> what could be rewritten."""
+Proposer = Callable[[PipelineDag, Sequence[_core.FuncSchedule], Sequence[int]], tuple[tuple[Rfactor, ...], ...]]
+"""DAG, loop nest and Stages, the most expensive first -> what could be rewritten, one at a time or some together."""
 
 StagingProposer = Callable[[PipelineDag, Sequence[_core.FuncSchedule], Sequence[int]], tuple[Staging, ...]]
 """The same -> what could be copied, all at once."""
@@ -109,7 +109,7 @@ def _rewritten(
             break
         if best is None:
             best = rewriting.quick.search(start.space, model, budget)
-        forms = (rewriting.read((*form.rfactors, proposal), ()) for proposal in proposals)
+        forms = (rewriting.read((*form.rfactors, *proposal), ()) for proposal in proposals)
         tried = [(other, rewriting.quick.search(other.space, model, budget)) for other in forms if other is not None]
         candidates += sum(result.candidates for _, result in tried)
         if not tried:

@@ -17,6 +17,7 @@ from metol.targets.cpu import CpuMachine, cpu_parameters
 from metol.targets.cpu import propose_rfactors as propose_for_cpu
 from metol.targets.cpu import propose_stagings as propose_stagings_for_cpu
 from metol.targets.gpu import GpuMachine, detect_gpu, detect_opencl, gpu_parameters
+from metol.targets.gpu import propose_rfactors as propose_for_gpu
 from metol.targets.gpu import propose_stagings as propose_stagings_for_gpu
 
 __all__ = [
@@ -203,9 +204,11 @@ def machine_parameters(machine: Machine, dag: PipelineDag) -> _core.MachineParam
 
 def propose_rfactors(
     machine: Machine, dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
-) -> tuple[Rfactor, ...]:
-    """Return updates of these Stages that are worth computing in two steps on a machine; none on a GPU so far."""
-    return () if isinstance(machine, GpuMachine) else propose_for_cpu(dag, schedules, stages, machine)
+) -> tuple[tuple[Rfactor, ...], ...]:
+    """Return updates of these Stages that are worth computing in two steps on a machine, or in three."""
+    if isinstance(machine, GpuMachine):
+        return propose_for_gpu(dag, schedules, stages, machine)
+    return tuple((rfactor,) for rfactor in propose_for_cpu(dag, schedules, stages, machine))
 
 
 def propose_stagings(

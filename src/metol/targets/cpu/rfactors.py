@@ -5,13 +5,13 @@ as any other. Adams et al. 2019, §3.3, names `rfactor` among what that system l
 """
 
 from collections.abc import Sequence
-from itertools import count
 from math import ceil, prod
 
 from metol import _core
 from metol._core import Rfactor
 from metol.pipeline import PipelineDag
 from metol.targets.cpu.machine import CpuMachine
+from metol.targets.rfactor_plan import RfactorPlan, can_be_rfactored
 
 __all__ = ["propose_rfactors"]
 
@@ -42,13 +42,12 @@ def _of_update(
 ) -> list[Rfactor]:
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
-    can_be = stage.index > 0 and stage.is_associative and schedule.placement == _core.Placement.ROOT
-    if not can_be or len(schedule.stages) <= stage.index:
+    if not can_be_rfactored(stage, schedule):
         return []
     nest = schedule.stages[stage.index]
     extents = [prod(level[loop] for level in nest.levels) for loop in range(len(stage.loops))]
     reductions = [number for number, loop in enumerate(stage.loops) if loop.is_reduction]
-    if not reductions or prod(extents) < _LEAST_POINTS:
+    if prod(extents) < _LEAST_POINTS:
         return []
     lanes = max(1, machine.vector_bytes // stage.narrowest_bytes)
     is_serial = not nest.is_parallel and machine.cores > 1
@@ -56,56 +55,28 @@ def _of_update(
     plans: list[tuple[bool, int]] = [(True, 0)] if is_serial else []
     if is_scalar and extents[reductions[0]] >= 2 * lanes:
         plans += [(parallel, lanes * many) for parallel in sorted({False, is_serial}) for many in _ACCUMULATORS]
-    names = {loop.name for loop in stage.loops}
-    made = (_Plan(stage, extents, reductions, machine.cores, names).make(dag, *plan) for plan in plans)
+    made = (
+        _make(dag, stage, extents, machine.cores, is_parallel=is_parallel, width=width) for is_parallel, width in plans
+    )
     return [rfactor for rfactor in made if rfactor is not None]
 
 
-class _Plan:
-    """The splits of one update, and the names of the loops that they make."""
-
-    def __init__(
-        self, stage: _core.Stage, extents: Sequence[int], reductions: Sequence[int], cores: int, names: set[str]
-    ) -> None:
-        self.stage = stage
-        self.extents = list(extents)
-        self.inner = reductions[0]
-        self.outer = reductions[-1]
-        self.cores = cores
-        self.taken = set(names)
-        self.names = {number: stage.loops[number].name for number in reductions}
-        self.splits: list[tuple[str, str, str, int]] = []
-        self.preserved: list[tuple[str, str]] = []
-
-    def make(self, dag: PipelineDag, is_parallel: bool, width: int) -> Rfactor | None:
-        """Preserve the innermost `width` points of the innermost loop, tasks of the outermost, or both."""
-        if width > 0:
-            self._split(self.inner, width, keep_inner=True)
-            self.extents[self.inner] = ceil(self.extents[self.inner] / width)
-        if is_parallel:
-            tasks = self.cores * _TASKS_PER_CORE
-            extent = self.extents[self.outer]
-            if extent < 2 or (width > 0 and extent < tasks):
-                return None
-            if extent <= 2 * tasks:
-                self._preserve(self.names[self.outer])
-            else:
-                self._split(self.outer, ceil(extent / tasks), keep_inner=False)
-        func = dag.funcs[self.stage.func]
-        return Rfactor(func.origin, self.stage.index - 1, self.splits, self.preserved)
-
-    def _split(self, loop: int, factor: int, *, keep_inner: bool) -> None:
-        """Split what is left of a loop, and preserve one of the parts."""
-        outer, inner = self._name("o"), self._name("i")
-        self.splits.append((self.names[loop], outer, inner, factor))
-        self._preserve(inner if keep_inner else outer)
-        self.names[loop] = outer if keep_inner else inner
-
-    def _preserve(self, rvar: str) -> None:
-        self.preserved.append((rvar, self._name("v")))
-
-    def _name(self, suffix: str) -> str:
-        base = f"{self.stage.loops[self.inner].name.split('$')[0]}_f{self.stage.index}{suffix}"
-        name = next(n for n in (base if k == 0 else f"{base}{k}" for k in count()) if n not in self.taken)
-        self.taken.add(name)
-        return name
+def _make(
+    dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: int, *, is_parallel: bool, width: int
+) -> Rfactor | None:
+    """Keep the innermost `width` points of the innermost loop, tasks of the outermost, or both."""
+    plan = RfactorPlan.of(dag, stage)
+    left = [extent for extent, loop in zip(extents, stage.loops, strict=True) if loop.is_reduction]
+    inner, outer = 0, len(left) - 1
+    if width > 0:
+        plan.keep_inner(inner, width)
+        left[inner] = ceil(left[inner] / width)
+    if is_parallel:
+        tasks = cores * _TASKS_PER_CORE
+        if left[outer] < 2 or (width > 0 and left[outer] < tasks):
+            return None
+        if left[outer] <= 2 * tasks:
+            plan.keep(outer)
+        else:
+            plan.keep_outer(outer, ceil(left[outer] / tasks))
+    return plan.rfactor

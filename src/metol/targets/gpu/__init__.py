@@ -9,6 +9,7 @@ from metol.targets.gpu.occupancy import Limit, Occupancy, occupancy
 from metol.targets.gpu.opencl_devices import detect_opencl, has_opencl_device
 from metol.targets.gpu.opencl_types import require_opencl_types
 from metol.targets.gpu.parameters import gpu_parameters, lane_cycles
+from metol.targets.gpu.rfactors import propose_rfactors
 from metol.targets.gpu.stagings import propose_stagings
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "host_funcs",
     "lane_cycles",
     "occupancy",
+    "propose_rfactors",
     "propose_stagings",
     "require_opencl_types",
 ]

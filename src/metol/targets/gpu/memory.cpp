@@ -1,5 +1,6 @@
 #include "targets/gpu/memory.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "targets/gpu/feature_table.hpp"
@@ -203,6 +204,7 @@ void StageMemory::count_accesses(float* out) {
     for (const EffectiveAccess& access : reads_->accesses) {
         add(loaded, access);
     }
+    sectors_read_ = loaded.global.count;
     // An atomic update goes to memory each time, and brings nothing back.
     const bool is_read_back = !is_atomic(stage_, own_);
     const bool keeps_all = is_read_back && keeps_sums();
@@ -265,8 +267,11 @@ void StageMemory::measure_bytes(double blocks_held, float* out) {
     for (size_t i = 0; i < stage_.loops.size(); i++) {
         written *= stage_.loops[i].is_reduction ? 1.0 : static_cast<double>(whole[static_cast<int>(i)].extent());
     }
+    // Threads that step through memory together leave gaps between what one block reads: it is in fewer sectors than
+    // the box around all has.
+    const double loaded = sectors_read_ * machine_.sector_bytes / turns_;
+    const double read_in_turn = std::min(bytes_read(regions_.loops(id_, block)), loaded);
     out[k_bytes_read] = static_cast<float>(bytes_read(whole));
-    const double read_in_turn = bytes_read(regions_.loops(id_, block));
     out[k_bytes_read_by_blocks] = static_cast<float>(read_in_turn * kernel_.blocks * turns_);
     out[k_bytes_fetched_again] = static_cast<float>(bytes_fetched_again(read_in_turn, blocks_held));
     out[k_bytes_written] = static_cast<float>(written);

@@ -74,6 +74,7 @@ class StageMemory {
     double loaded_bytes_ = 0;  // of global memory by the warps of a block, distinct in each access
     std::shared_ptr<const StageReads> reads_;
     std::vector<Motion> motion_;  // [loops]
+    double sectors_read_ = 0;     // of global memory, by the loads of a block
 };
 
 }  // namespace metol::gpu
