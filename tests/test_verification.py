@@ -40,11 +40,12 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_gpu", "ptxas")
 def test_result_tells_what_each_kernel_takes() -> None:
     result = metol.autoschedule(matmul(), target="cuda", gpu="h200", options=QUICK, verify=True)
-    kernels = [d for d in result.schedule.directives if d.call in (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)]
+    calls = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)
+    kernels = [d for d in result.schedule.directives if d.call in calls and not d.branch]
     assert len(result.kernels) == len(kernels)
     assert {report.kernel.architecture for report in result.kernels} == {"sm_90"}
     assert all(report.is_launchable and report.occupancy for report in result.kernels)
-    compiled = f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} compiled for sm_90; not run"
+    compiled = f"{2 * len(kernels)} kernels compiled for sm_90, {len(kernels)} of them for the estimated sizes; not run"
     assert result.verification.startswith(compiled)
     assert all(report.text in result.verification for report in result.kernels)
 
@@ -127,7 +128,7 @@ def test_command_prints_a_line_a_kernel(tmp_path: Path) -> None:
     done = command("schedule", "pipelines.py:doubled", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "output on sm_75: " in done.stderr
-    assert "1 kernel compiled for sm_75" in done.stderr
+    assert "2 kernels compiled for sm_75, 1 of them for the estimated sizes" in done.stderr
 
 
 @pytest.mark.gpu
@@ -160,7 +161,7 @@ def test_kernels_alone_are_compiled_where_nothing_is_to_be_run(monkeypatch: pyte
     monkeypatch.setattr(verification, "detect_gpu", lambda: pytest.fail("it looked for a GPU to run it on"))
     result = metol.autoschedule(matmul(), target="cuda", gpu="a100", options=QUICK, verify="kernels")
     assert result.kernels
-    assert "compiled for sm_80; not run" in result.verification
+    assert "compiled for sm_80, 1 of them for the estimated sizes; not run" in result.verification
 
 
 def test_a_cpu_has_no_kernels_to_compile() -> None:

@@ -265,7 +265,8 @@ void bind_lowered(py::module_& m) {
         .def_readonly("stage", &metol::KernelLaunch::stage)
         .def_readonly("blocks", &metol::KernelLaunch::blocks)
         .def_readonly("threads", &metol::KernelLaunch::threads)
-        .def_readonly("shared_bytes", &metol::KernelLaunch::shared_bytes);
+        .def_readonly("shared_bytes", &metol::KernelLaunch::shared_bytes)
+        .def_readonly("is_taken", &metol::KernelLaunch::is_taken);
     py::class_<metol::LoweredPipeline>(m, "LoweredPipeline")
         .def(py::init([](const py::object& pipeline, const std::string& target, bool has_partitions) {
                  return metol::LoweredPipeline(pipeline.ptr(), target, has_partitions);

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 DECISION_VERSION: int
+GPU_MOST_UNROLLED: int
 
 # Pipelines: what `extract` reads.
 
@@ -238,6 +239,9 @@ class KernelLaunch:
     def threads(self) -> list[int | None]: ...
     @property
     def shared_bytes(self) -> int | None: ...
+    @property
+    def is_taken(self) -> bool:
+        """False where a condition lies before it that the sizes do not meet."""
 
 class LoweredPipeline:
     def __init__(self, pipeline: object, target: str, has_partitions: bool = False) -> None: ...
@@ -416,6 +420,7 @@ class GpuParameters(MachineParameters):
     warps_to_hide_latency: float
     seconds_per_launch: float
     seconds_per_atomic: float
+    seconds_per_loop_turn: float
     seconds_per_sector: float
     seconds_per_shared_turn: float
     seconds_per_barrier: float

@@ -31,7 +31,8 @@ class Verification:
     is_compared: bool = False
     """Whether it was run, and found to agree with the reference schedule."""
     kernels: tuple[KernelReport, ...] = ()
-    """What each kernel takes of the GPU; none for a CPU, for OpenCL, and where ptxas is missing."""
+    """What each kernel that is launched at the estimated sizes takes of the GPU; none for a CPU, for OpenCL, and where
+    ptxas is missing."""
 
     @property
     def spill_bytes(self) -> int:
@@ -168,5 +169,8 @@ def _compile(
     refused = [report.text for report in reports if not report.is_launchable]
     if refused:
         return Verification(refusal=f"it cannot be launched: {'; '.join(refused)}", kernels=reports)
+    launched = tuple(report for report in reports if report.kernel.is_launched)
     summary = f"{len(reports)} kernel{'s' * (len(reports) != 1)} compiled for {architecture}"
-    return Verification(summary=summary, kernels=reports)
+    if len(launched) < len(reports):
+        summary += f", {len(launched)} of them for the estimated sizes"
+    return Verification(summary=summary, kernels=launched)

@@ -136,9 +136,10 @@ def test_every_stage_becomes_a_cuda_kernel(name: str, tmp_path: Path) -> None:
     pipeline = PIPELINES[name]()
     result = metol.autoschedule(pipeline, target="host-cuda", options=QUICK)
     kernels = [directive for directive in result.schedule.directives if directive.call in KERNEL_CALLS]
+    of_any_size = [directive for directive in kernels if not directive.branch]
     at_root = {directive.func for directive in result.schedule.directives if directive.call is Call.COMPUTE_ROOT}
     refs = [result.schedule.funcs[func] for func in at_root]
-    assert len(kernels) == sum(1 + len(ref.rvars) for ref in refs)
+    assert len(of_any_size) == sum(1 + len(ref.rvars) for ref in refs)
     code = tmp_path / "kernels.ptx"
     outputs = {hl.OutputFileType.device_code: str(code)}
     pipeline.compile_to(outputs, pipeline.infer_arguments(), name, hl.Target("host-cuda"))

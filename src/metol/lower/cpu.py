@@ -10,6 +10,7 @@ from math import prod
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests
@@ -57,7 +58,7 @@ def cpu_directives(
             continue
         directives += _placement(dag, schedules, schedule, nests)
         if options.fixed_sizes and func.is_output:
-            directives += _fixed_sides(dag, schedule.func)
+            directives += fixed_sides(dag, schedule.func)
         for stage in func.stages:
             if dag.stages[stage].is_undef or dag.stages[stage].is_extern:
                 continue
@@ -120,25 +121,6 @@ def _task_body(
             return Site(host.stage.func, host.stage.index, host.body(0))
         schedule = schedules[host.stage.func]
     return Site(schedule.func, 0, None)
-
-
-def _fixed_sides(dag: PipelineDag, output: int) -> list[Directive]:
-    """The estimated region of an output as a constraint on its buffer, which Halide checks before it runs.
-
-    Of one that the pipeline reads back, as an estimate alone. Where Halide 21 can tell in which place of a vector a
-    load of an output starts, it takes memory of the caller for aligned, and faults where it is not; of a region that
-    it knows, or a part of it such as the extents, it often can. What suits no other size is still refused: outputs
-    whose tails are not guarded ask for more than there is.
-    """
-    func = dag.funcs[output]
-    is_read = any(
-        (stage.func == output and stage.self_accesses) or any(edge.producer == output for edge in stage.edges)
-        for stage in dag.stages
-    )
-    if is_read:
-        sides = zip(func.args, func.estimate, strict=True)
-        return [Directive(output, 0, Call.SET_ESTIMATE, (Var(arg), side.min, side.extent)) for arg, side in sides]
-    return [Directive(output, 0, Call.SET_BOUNDS, (d, side.min, side.extent)) for d, side in enumerate(func.estimate)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,23 @@
 """From a finished loop nest to the directives that make Halide generate it on a GPU.
 
 Enters: one FuncSchedule a Func. Leaves: Directives. Each Stage at root becomes one kernel; what is computed in its
-blocks lies in shared memory, what is computed in its threads in registers. Every split is guarded, so that the result
-is right at every size, and nothing outside of a buffer is touched. Source: Anderson et al. 2021, §4.7; Sioutas et al.
-2020, §4.3.
+blocks lies in shared memory, what is computed in its threads in registers. Tails are right at every size (tails.py): an
+output gets a kernel for sizes of at least a block, whose last blocks are shifted inwards, and a guarded one for smaller
+sizes. Without guards all that lies inside a block has a constant size, and sums of several points stay in registers.
+Source: Anderson et al. 2021, §4.7; Sioutas et al. 2020, §4.3.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from math import prod
 from typing import TypeAlias
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
+from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
+from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
+from metol.lower.nest_facts import facts_of_nests
+from metol.lower.tails import OutputSize, TailRule
 from metol.pipeline import PipelineDag
 
 __all__ = ["gpu_directives"]
@@ -22,18 +27,20 @@ _DIMENSIONS = 3
 # CUDA counts at most 65535 blocks along the second and third dimension of a grid. A loop stays a dimension of its own
 # where outputs may grow 16 times along it.
 _MOST_BLOCKS = 65535 // 16
-# Points of one thread that are unrolled, with the reduction loops whose ends are constants (Anderson et al. 2021, §4.7,
-# has 16; a window of 5 by 5 is unrolled whole).
-_MOST_UNROLLED = 32
 
 # The levels of the loop nest of a Stage, as targets/gpu makes them.
 _BLOCKS, _THREADS, _POINTS = 0, 1, 2
 
 _Calls: TypeAlias = list[tuple[Call, tuple[Argument, ...]]]
+_FirstTail: TypeAlias = Callable[[int, int], Tail]
+"""From a loop of a Stage and the factor of its first split to the tail of that."""
 
 
 def gpu_directives(
-    dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], on_host: Set[int] = frozenset()
+    dag: PipelineDag,
+    schedules: Sequence[_core.FuncSchedule],
+    on_host: Set[int] = frozenset(),
+    options: LoweringOptions = NO_PROMISES,
 ) -> tuple[Directive, ...]:
     """Return the directives of a complete loop nest.
 
@@ -41,7 +48,10 @@ def gpu_directives(
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
         on_host: Funcs that the CPU computes, at root.
+        options: What the user promised about the outputs. A version for the estimated size beside others is not made:
+            the kernel for sizes of at least a block has constant sizes inside.
     """
+    tails = TailRule(dag, facts_of_nests(dag, schedules), options)
     loops: dict[int, _StageLoops] = {}
     for schedule in schedules:
         is_in_thread = schedule.placement == _core.Placement.AT and schedule.compute.level == _THREADS
@@ -62,7 +72,10 @@ def gpu_directives(
             stage = dag.stages[stage_id]
             # Halide runs an extern stage on the CPU, and copies what comes of it; an undefined one has no code.
             if not stage.is_extern and not stage.is_undef and schedule.func not in on_host:
-                directives += [Directive(stage.func, stage.index, *call) for call in loops[stage_id].calls()]
+                made = loops[stage_id]
+                directives += made.fixed_version(tails) if options.fixed_sizes else made.versions(tails)
+        if options.fixed_sizes and func.is_output:
+            directives += fixed_sides(dag, schedule.func)
     return tuple(with_guards_named(dag, directives))
 
 
@@ -135,8 +148,56 @@ class _StageLoops:
             return self._chunk(self._chunked[0]) if self._chunked else self._grid[0]
         return self._thread(self._nest.vector_loop)
 
-    def calls(self) -> _Calls:
-        """Return the calls that make the Stage a kernel, or a part of one."""
+    def versions(self, tails: TailRule) -> list[Directive]:
+        """Return all versions of the Stage: one, or of an output one for sizes of at least a block before a plain one.
+
+        A loop that is estimated to be shorter than a block stays guarded in both.
+        """
+        plain = self._version(tails, lambda _: OutputSize.ANY)
+        shifted = self._shiftable(tails) if self._is_root else {}
+        if not shifted:
+            return plain
+        whole = self._version(tails, lambda loop: OutputSize.TILE if loop in shifted else OutputSize.ANY, (0,))
+        least = [(self._stage.loops[loop].pure_dim, factor) for loop, factor in shifted.items()]
+        condition = tuple(number for pair in least for number in pair)
+        return [Directive(self._stage.func, self._stage.index, Call.SPECIALIZE, condition), *whole, *plain]
+
+    def fixed_version(self, tails: TailRule) -> list[Directive]:
+        """Return the only version of the Stage that outputs of the estimated size need."""
+        return self._version(tails, lambda _: OutputSize.ESTIMATED)
+
+    def _version(
+        self, tails: TailRule, size: Callable[[int], OutputSize], branch: tuple[int, ...] = ()
+    ) -> list[Directive]:
+        """Return one version of the Stage, for sizes of the output that are told by loop."""
+
+        def first(loop: int, factor: int) -> Tail:
+            if not self._is_root:
+                return Tail.GUARD_WITH_IF
+            return tails.first_split(self._stage, loop, factor, is_tile=True, is_only=False, size=size(loop))
+
+        inner = Tail.GUARD_WITH_IF if tails.splits_inside_out(self._stage) else tails.inner_split(self._stage)
+        return [Directive(self._stage.func, self._stage.index, *call, branch) for call in self.calls(first, inner)]
+
+    def _shiftable(self, tails: TailRule) -> dict[int, int]:
+        """Return the loops of an output whose last block can be shifted inwards, and the points of a block."""
+        if not tails.has_two_versions(self._stage):
+            return {}
+        sides = tails.dag.funcs[self._stage.func].estimate
+        factors = {loop: self._block_points(loop) for loop in self._order if not self._stage.loops[loop].is_reduction}
+        return {
+            loop: factor
+            for loop, factor in factors.items()
+            if 1 < factor <= sides[self._stage.loops[loop].pure_dim].extent
+        }
+
+    def calls(self, first: _FirstTail, inner: Tail) -> _Calls:
+        """Return the calls that make the Stage a kernel, or a part of one.
+
+        Args:
+            first: Chooses the tails of the splits that can leave a remainder.
+            inner: The tail of splits whose factor divides.
+        """
         if self._nest.vector_loop < 0:
             return [(Call.GPU_SINGLE_THREAD, ())] if self._is_root else []
         calls: _Calls = [(Call.ATOMIC, ())] if self._is_atomic else []
@@ -147,7 +208,7 @@ class _StageLoops:
             if not self._is_root and not self._has_threads(loop):
                 serial.append(self._whole(loop))
                 continue
-            calls += self._splits(loop)
+            calls += self._splits(loop, first, inner)
             if self._has_threads(loop):
                 threads.append(self._thread(loop))
             if self._points(loop) > 1:
@@ -168,21 +229,24 @@ class _StageLoops:
         calls.append((Call.GPU_THREADS, tuple(threads)))
         return calls + [(Call.UNROLL, (loop,)) for loop in [*points, *self._unrolled_reductions()]]
 
-    def _splits(self, loop: int) -> _Calls:
+    def _block_points(self, loop: int) -> int:
+        """Points of a block along a loop of a Stage at root; 1 where the loop is not split."""
+        return (self._nest.levels[_THREADS][loop] if self._has_threads(loop) else 1) * self._points(loop)
+
+    def _splits(self, loop: int, first: _FirstTail, inner: Tail) -> _Calls:
         name, points = self._whole(loop), self._points(loop)
         thread, point = self._thread(loop), self._part(loop, "point")
         if not self._is_root:
-            return [(Call.SPLIT, (name, thread, point, points, Tail.GUARD_WITH_IF))] if points > 1 else []
-        block = self._block(loop)
+            return [(Call.SPLIT, (name, thread, point, points, first(loop, points)))] if points > 1 else []
+        block, factor = self._block(loop), self._block_points(loop)
         if not self._has_threads(loop):
-            return [(Call.SPLIT, (name, block, point, points, Tail.GUARD_WITH_IF))] if points > 1 else []
-        count = self._nest.levels[_THREADS][loop]
+            return [(Call.SPLIT, (name, block, point, points, first(loop, factor)))] if points > 1 else []
         if points == 1:
-            return [(Call.SPLIT, (name, block, thread, count, Tail.GUARD_WITH_IF))]
+            return [(Call.SPLIT, (name, block, thread, factor, first(loop, factor)))]
         tile = self._part(loop, "tile")
         return [
-            (Call.SPLIT, (name, block, tile, count * points, Tail.GUARD_WITH_IF)),
-            (Call.SPLIT, (tile, thread, point, points, Tail.GUARD_WITH_IF)),
+            (Call.SPLIT, (name, block, tile, factor, first(loop, factor))),
+            (Call.SPLIT, (tile, thread, point, points, inner)),
         ]
 
     def _unrolled_reductions(self) -> list[Loop]:
@@ -195,7 +259,7 @@ class _StageLoops:
             if not loop.is_reduction:
                 continue
             unrolled *= self._points(i)
-            if not loop.has_constant_extent or unrolled > _MOST_UNROLLED:
+            if not loop.has_constant_extent or unrolled > _core.GPU_MOST_UNROLLED:
                 break
             loops.append(self._reduction(i))
         return loops
@@ -220,10 +284,10 @@ class _StageLoops:
 class _ThreadLoops(_StageLoops):
     """The loops of a Stage that each thread runs by itself: unrolled where they are short, to stay in registers."""
 
-    def calls(self) -> _Calls:
-        """Return the calls that unroll the loops, all of which have ends that Halide knows."""
+    def calls(self, first: _FirstTail, inner: Tail) -> _Calls:
+        """Return the calls that unroll the loops, all of which have ends that Halide knows; nothing is split."""
         turning = [i for i in self._order if self._points(i) > 1]
-        if prod(self._points(i) for i in turning) > _MOST_UNROLLED:
+        if prod(self._points(i) for i in turning) > _core.GPU_MOST_UNROLLED:
             return []
         reductions = self._unrolled_reductions()
         points: list[Loop] = [self._whole(i) for i in turning]

@@ -26,9 +26,8 @@ def target_directives(
         machine: What the search went by.
         dag: The pipeline.
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
-        options: What the user promised about the outputs; kernels of a GPU, whose tails are right at any size and
-            compute nothing twice, make no use of it.
+        options: What the user promised about the outputs.
     """
     if isinstance(machine, GpuMachine):
-        return gpu_directives(dag, schedules, host_funcs(machine, dag))
+        return gpu_directives(dag, schedules, host_funcs(machine, dag), options)
     return cpu_directives(dag, schedules, options)

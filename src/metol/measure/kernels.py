@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from metol import _core
 from metol.errors import KernelError
@@ -22,6 +22,8 @@ __all__ = ["Extents", "Kernel", "kernels_of"]
 
 Extents = tuple[int | None, int | None, int | None]
 """Along x, y and z; None for what only a run can tell."""
+
+_UNKNOWN: Final[Extents] = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,9 @@ class Kernel:
     """Loaded back."""
     stack_bytes: int
     """Of a thread, in local memory."""
+    is_launched: bool = True
+    """False for one that outputs of the estimated size do not need: it is there for smaller ones, and how that is
+    launched is not known."""
 
     @property
     def threads_per_block(self) -> int | None:
@@ -115,20 +120,23 @@ def kernels_of(
 
 
 def _kernel(launch: _core.KernelLaunch, funcs: Sequence[str], architecture: str, resources: Resources) -> Kernel:
-    at_launch = launch.shared_bytes
+    # What is left out at the estimated sizes has extents that Halide simplified for the sizes that it is for.
+    is_launched = launch.is_taken
+    at_launch = launch.shared_bytes if is_launched else None
     return Kernel(
         name=launch.kernel,
         func=funcs.index(launch.func) if launch.func in funcs else -1,
         func_name=launch.func.split("$")[0],
         stage=launch.stage,
         architecture=architecture,
-        blocks=_extents(launch.blocks),
-        threads=_extents(launch.threads),
+        blocks=_extents(launch.blocks) if is_launched else _UNKNOWN,
+        threads=_extents(launch.threads) if is_launched else _UNKNOWN,
         shared_bytes=None if at_launch is None else at_launch + resources.static_shared_bytes,
         registers=resources.registers,
         spill_store_bytes=resources.spill_store_bytes,
         spill_load_bytes=resources.spill_load_bytes,
         stack_bytes=resources.stack_bytes,
+        is_launched=is_launched,
     )
 
 

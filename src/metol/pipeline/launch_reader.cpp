@@ -103,8 +103,12 @@ class LaunchReader : public hi::IRVisitor {
                 continue;
             }
             const Contents contents(code, values_);
-            if (contents.has_launch || (is_true && (*is_true != 0) == (is_taken != 0))) {
+            const bool is_known_way = is_true && (*is_true != 0) == (is_taken != 0);
+            if (contents.has_launch || is_known_way) {
+                const bool was_reached = is_reached_;
+                is_reached_ = was_reached && (!is_true || is_known_way);
                 code.accept(this);
+                is_reached_ = was_reached;
             } else if (!is_true) {
                 forget(contents);
             }
@@ -123,6 +127,7 @@ class LaunchReader : public hi::IRVisitor {
         }
         KernelLaunch launch;
         launch.kernel = name->value;
+        launch.is_taken = is_reached_;
         for (size_t d = 0; d < launch.blocks.size(); d++) {
             launch.blocks[d] = values_.value(op->args[kBlocks + d]);
             launch.threads[d] = values_.value(op->args[kThreads + d]);
@@ -139,6 +144,7 @@ class LaunchReader : public hi::IRVisitor {
 
     Evaluator values_;
     int64_t steps_ = 0;
+    bool is_reached_ = true;  // as far as is known
 };
 
 // A kernel is named after its outermost loop, and a loop after its Stage: "f$2.s1.x" -> "_kernel_f__2_s1_x", or

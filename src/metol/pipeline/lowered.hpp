@@ -29,6 +29,7 @@ struct KernelLaunch {
     std::array<std::optional<int64_t>, 3> blocks;
     std::array<std::optional<int64_t>, 3> threads;
     std::optional<int64_t> shared_bytes;  // of a block, told at the launch
+    bool is_taken = true;                 // false where a condition lies before it that these sizes do not meet
 };
 
 class LoweredPipeline {

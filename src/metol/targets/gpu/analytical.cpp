@@ -10,6 +10,7 @@ namespace metol::gpu {
 void analytical_coefficients(const GpuParameters& machine, int stage, std::span<double> out) {
     std::fill(out.begin(), out.end(), 0.0);
     out[t_compute] = out[t_inlined_compute] = machine.point_seconds[static_cast<size_t>(stage)];
+    out[t_loop_turns] = machine.seconds_per_loop_turn;
     out[t_sectors] = machine.seconds_per_sector;
     out[t_shared_turns] = machine.seconds_per_shared_turn;
     out[t_atomics] = machine.seconds_per_atomic;

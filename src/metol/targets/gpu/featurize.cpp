@@ -10,6 +10,7 @@
 #include "targets/gpu/kernels.hpp"
 #include "targets/gpu/memory.hpp"
 #include "targets/gpu/occupancy.hpp"
+#include "targets/gpu/tiling.hpp"
 
 namespace metol::gpu {
 
@@ -69,7 +70,8 @@ class StageFeaturizer {
         out[k_innermost_loop_extent] = static_cast<float>(serial);
         out[k_points_computed_per_thread] = static_cast<float>(serial * memory_.turns());
         out[k_innermost_pure_loop_extent] = static_cast<float>(tile);
-        out[k_unrolled_loop_extent] = static_cast<float>(tile <= kMaxPoints ? tile : 1);
+        out[k_unrolled_loop_extent] =
+            static_cast<float>(unrolled_iterations(stage_, schedule(), nest_of(index_, nest_, id_)));
         out[k_expr_branching] = static_cast<float>(stage_.expr_branching);
         out[k_launches] = is_root() ? 1 : 0;
         if (is_atomic(stage_, nest_of(index_, nest_, id_))) {

@@ -36,11 +36,12 @@ struct GpuParameters final : MachineParameters {
     double seconds_per_atomic = 0;  // of updates of one place, whoever makes them
     // With every multiprocessor busy:
     double seconds_per_sector = 0;       // between threads and the first cache
+    double seconds_per_loop_turn = 0;    // of one thread: counters, addresses and the place in the grid
     double seconds_per_shared_turn = 0;  // of all banks at once
     double seconds_per_barrier = 0;      // of a block
     double seconds_per_l2_byte = 0;      // into the first cache
     double seconds_per_memory_byte = 0;  // from and to memory
-    std::vector<double> point_seconds;   // [Stages] arithmetic of a point
+    std::vector<double> point_seconds;   // [Stages] arithmetic of a point alone
     std::vector<uint8_t> is_on_host;     // [Funcs] the device cannot run it; empty where it can run all
     bool keeps_on_host(int func) const { return !is_on_host.empty() && is_on_host[static_cast<size_t>(func)]; }
 };

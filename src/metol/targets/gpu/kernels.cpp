@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "targets/gpu/guards.hpp"
+
 namespace metol::gpu {
 
 namespace {
@@ -342,6 +344,7 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
     made.stage = stage_id;
     made.threads = thread_counts(root, own);
     made.blocks = static_cast<double>(product(own.levels[kBlocks])) / turns_of_block(index, nest, stage_id);
+    made.is_guarded = is_guarded(index, nest, stage_id);
     double tile = tile_registers(root, own);
     for (int32_t func : funcs) {
         const FuncSchedule& schedule = nest[func];
@@ -349,6 +352,8 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
             continue;
         }
         made.members++;
+        made.is_guarded =
+            made.is_guarded || (!index.func(root.func).is_output && reads_moving_input(index, nest, func));
         const double bytes =
             static_cast<double>(regions.computed(func, schedule.compute).points()) * index.func(func).bytes_per_point();
         if (is_in_thread(schedule)) {

@@ -23,6 +23,7 @@ struct Kernel {
     double thread_bytes = 0;  // of a thread: all that it computes for itself
     double registers = 0;     // of a thread, about
     int members = 0;          // Funcs computed inside
+    bool is_guarded = false;  // a condition cuts points off its tiles at the estimated sizes
     int64_t threads_per_block() const;
 };
 

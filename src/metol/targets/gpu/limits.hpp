@@ -15,6 +15,9 @@ inline constexpr int64_t kMaxRecompute = 10;
 inline constexpr std::array<int32_t, 4> kPoints = {1, 2, 4, 8};
 inline constexpr std::array<int32_t, 3> kOddPoints = {3, 5, 7};
 inline constexpr int32_t kMaxPoints = 16;
+// Iterations of loops that a thread has no turns of: its points, with the reduction loops whose ends are constants
+// (Anderson et al. 2021, §4.7, has 16; a window of 5 by 5 is unrolled whole).
+inline constexpr int32_t kMostUnrolled = 32;
 // Threads offered along the first loop of a block, a warp or close to it, and along the others.
 inline constexpr std::array<int32_t, 4> kFirstThreads = {16, 32, 64, 128};
 inline constexpr std::array<int32_t, 5> kOtherThreads = {1, 2, 4, 8, 16};

@@ -179,6 +179,19 @@ void StageMemory::add_traffic(const EffectiveAccess& access, double per_thread, 
     }
 }
 
+bool StageMemory::keeps_sums() {
+    const Box& loops = regions_.loops(id_, nest_[stage_.func].compute);
+    bool is_alone = true;
+    bool divides = true;
+    for (size_t i = 0; i < stage_.loops.size(); i++) {
+        const int32_t points = own_.levels[kPoint][i];
+        is_alone = is_alone && (stage_.loops[i].is_reduction || points == 1);
+        divides = divides && loops[static_cast<int>(i)].extent() % points == 0;
+    }
+    const bool is_global = nest_[stage_.func].placement == Placement::Root;
+    return is_alone || (!is_global && !kernel_.is_guarded && divides);
+}
+
 void StageMemory::count_accesses(float* out) {
     // What stays where it is over all chunks is loaded again in each, after a barrier.
     const auto per_thread = [&](const EffectiveAccess& access) {
@@ -192,12 +205,17 @@ void StageMemory::count_accesses(float* out) {
     }
     // An atomic update goes to memory each time, and brings nothing back.
     const bool is_read_back = !is_atomic(stage_, own_);
+    const bool keeps_all = is_read_back && keeps_sums();
+    const auto of_sums = [&](const EffectiveAccess& access) {
+        return keeps_all ? per_thread(access) : turns_ * points_per_thread();
+    };
     for (size_t i = 0; is_read_back && i < stage_.self_accesses.size(); i++) {
-        add(loaded, direct_access(stage_.self_accesses[i], stage_.func));
+        const EffectiveAccess load = direct_access(stage_.self_accesses[i], stage_.func);
+        add_traffic(load, of_sums(load), loaded);
     }
     for (const Access& access : stage_.stores) {
         const EffectiveAccess store = direct_access(access, stage_.func);
-        add_traffic(store, is_read_back ? per_thread(store) : turns_ * points_per_thread(), stored);
+        add_traffic(store, of_sums(store), stored);
     }
     // All banks deliver a word of four bytes a turn.
     const double turn_bytes = 4.0 * machine_.shared_banks;

@@ -58,6 +58,9 @@ class StageMemory {
     void add_traffic(const EffectiveAccess& access, double per_thread, Traffic& sum);
     double bytes_read(const Box& loops);
     double bytes_fetched_again(double read_in_turn, double blocks_held) const;
+    // Does a thread keep what it sums up in registers while its reduction loops turn? Compilers do where no condition
+    // lies between the points of its tile, and no load may read what is stored.
+    bool keeps_sums();
 
     const GpuParameters& machine_;
     const PipelineIndex& index_;

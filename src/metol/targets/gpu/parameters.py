@@ -42,8 +42,8 @@ _LANE_CYCLES: Final = {
     "ExternCall": 32.0,
     "Address": 1.0,
 }
-# What every point costs besides: its place in the grid, and the address of its result.
-_POINT_LANE_CYCLES: Final = 4.0
+# What every turn of a thread's loops costs besides: its place in the grid, a counter, the addresses of what it reads.
+_TURN_LANE_CYCLES: Final = 4.0
 # What a multiprocessor is idle at a barrier, until the first warp goes on.
 _BARRIER_CYCLES: Final = 32.0
 
@@ -87,6 +87,7 @@ def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters
     parameters.seconds_per_l2_byte = 1 / machine.l2_bytes_per_second
     parameters.seconds_per_memory_byte = 1 / machine.memory_bytes_per_second
     lane_seconds = 1 / (machine.lanes * cycles_per_second)
+    parameters.seconds_per_loop_turn = lane_seconds * _TURN_LANE_CYCLES
     parameters.point_seconds = [lane_seconds * cycles for cycles in lane_cycles(dag)]
     on_host = host_funcs(machine, dag)
     parameters.is_on_host = [int(func in on_host) for func in range(len(dag.funcs))]
@@ -100,4 +101,4 @@ def lane_cycles(dag: PipelineDag) -> list[float]:
 
 def _lane_cycles(stage: _core.Stage) -> float:
     counts = zip(op_classes(), stage.op_histogram, strict=True)
-    return _POINT_LANE_CYCLES + sum(count * _LANE_CYCLES.get(op.name, 0.0) for op, count in counts)
+    return sum(count * _LANE_CYCLES.get(op.name, 0.0) for op, count in counts)

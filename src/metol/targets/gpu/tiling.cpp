@@ -108,6 +108,38 @@ StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& sc
     return nest;
 }
 
+int64_t unrolled_iterations(const Stage& stage, const FuncSchedule& schedule, const StageNest& nest) {
+    const bool is_own = is_in_thread(schedule);
+    if (nest.vector_loop < 0 && !is_own) {
+        return 1;
+    }
+    const bool is_reducing = is_atomic(stage, nest);
+    int64_t points = 1;
+    int64_t unrolled = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (stage.loops[i].is_reduction != is_reducing) {
+            continue;
+        }
+        const bool has_threads = static_cast<int>(i) == nest.vector_loop || nest.levels[kThreads][i] > 1;
+        points *= nest.levels[kPoint][i];
+        unrolled *= is_own || has_threads || schedule.placement == Placement::Root ? nest.levels[kPoint][i] : 1;
+    }
+    if (is_own && points > kMostUnrolled) {
+        return 1;
+    }
+    for (size_t i = 0; i < stage.loops.size() && !is_reducing; i++) {
+        if (!stage.loops[i].is_reduction) {
+            continue;
+        }
+        points *= nest.levels[kPoint][i];
+        if (!stage.loops[i].has_constant_extent || points > kMostUnrolled) {
+            break;
+        }
+        unrolled *= nest.levels[kPoint][i];
+    }
+    return unrolled;
+}
+
 Tile tile_of(const StageNest& nest) {
     return {nest.vector_loop, nest.levels[kPoint], nest.levels[kThreads]};
 }

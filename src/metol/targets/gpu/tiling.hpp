@@ -27,6 +27,10 @@ bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, con
 // The loops of a Stage whose Func has a place; `loops` is what one production covers.
 StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& schedule, const Tile& tile);
 
+// Iterations that one turn of a thread's loops unrolls: points, and reduction loops from the innermost on as long as
+// all of it stays short (lower/gpu.py unrolls the same).
+int64_t unrolled_iterations(const Stage& stage, const FuncSchedule& schedule, const StageNest& nest);
+
 // The tile that a Stage has.
 Tile tile_of(const StageNest& nest);
 
