@@ -231,6 +231,15 @@ def test_autoschedule_shares_what_is_read_across_rows() -> None:
     assert times[True] < times[False]
 
 
+@pytest.mark.usefixtures("ptxas")
+def test_kernels_with_copies_assemble_and_spill_nothing() -> None:
+    options = SearchOptions(strategy="greedy", budget_seconds=None)
+    result = metol.autoschedule(rows_of_two_matrices(), target="cuda", gpu="a100", options=options, verify="kernels")
+    assert all(report.is_launchable for report in result.kernels)
+    assert any(report.kernel.shared_bytes for report in result.kernels)
+    assert all(report.kernel.spill_store_bytes == 0 for report in result.kernels)
+
+
 def test_grouping_makes_no_copies() -> None:
     options = SearchOptions(strategy="grouping", budget_seconds=None)
     result = metol.autoschedule(rows_of_two_matrices(), target="cuda", gpu="a100", options=options)
