@@ -211,13 +211,12 @@ def test_what_a_parameter_moves_apart_is_not_in_blocks(is_parameter: bool) -> No
 
 
 def rows_of_two_matrices() -> hl.Pipeline:
-    """A times the transpose of B: whatever the lanes of a warp lie along, one matrix is read across its rows."""
+    """A times the transpose of B, which no Func keeps in registers: along x or along y one is read across its rows."""
     a, b = (image(1024, 1024, name=name, pixel=hl.Float(32)) for name in "ab")
     k = hl.RDom([(0, 1024)], "k")
-    sums, output = hl.Func("sums"), hl.Func("output")
-    sums[X, Y] = hl.f32(0)
-    sums[X, Y] += a[k.x, Y] * b[k.x, X]
-    output[X, Y] = sums[X, Y]
+    output = hl.Func("output")
+    output[X, Y] = hl.f32(0)
+    output[X, Y] += a[k.x, Y] * b[k.x, X]
     return finish(output, sizes=(1024, 1024))
 
 
@@ -230,6 +229,15 @@ def test_autoschedule_shares_what_is_read_across_rows() -> None:
         assert any(directive.call is Call.IN for directive in result.schedule.directives) == staging
         times[staging] = result.predicted_seconds
     assert times[True] < times[False]
+
+
+@pytest.mark.usefixtures("ptxas")
+def test_kernels_with_copies_assemble_and_spill_nothing() -> None:
+    options = SearchOptions(strategy="greedy", budget_seconds=None)
+    result = metol.autoschedule(rows_of_two_matrices(), target="cuda", gpu="a100", options=options, verify="kernels")
+    assert all(report.is_launchable for report in result.kernels)
+    assert any(report.kernel.shared_bytes for report in result.kernels)
+    assert all(report.kernel.spill_store_bytes == 0 for report in result.kernels)
 
 
 def test_grouping_makes_no_copies() -> None:
