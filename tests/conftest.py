@@ -16,9 +16,6 @@ from metol.measure import find_ptxas, process
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
-# Of what kernels take on the CPU's OpenCL device most is to compile them: without optimizing, half.
-os.environ.setdefault("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
-
 START_INTERPRETER = process.start_interpreter
 
 
