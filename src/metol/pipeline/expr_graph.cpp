@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 namespace metol {
 namespace {
@@ -328,6 +329,24 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
     }
     lose_offset(form);
     return form;
+}
+
+bool ExprGraph::has_parameter(int32_t id) const {
+    std::vector<int32_t> open = {id};
+    std::set<int32_t> seen = {id};  // expressions share parts: as a tree one may be beyond all bounds
+    while (!open.empty()) {
+        const ExprNode& next = node(open.back());
+        open.pop_back();
+        if (next.kind == ExprKind::Parameter) {
+            return true;
+        }
+        for (int32_t arg : next.args) {
+            if (seen.insert(arg).second) {
+                open.push_back(arg);
+            }
+        }
+    }
+    return false;
 }
 
 }  // namespace metol

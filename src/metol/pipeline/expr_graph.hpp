@@ -95,6 +95,9 @@ class ExprGraph {
         return id;
     }
 
+    // Does a value depend on a scalar parameter?
+    bool has_parameter(int32_t id) const;
+
   private:
     LinearForm derive(const ExprNode& node) const;
     std::optional<Rational> shift_factor(const ExprNode& node) const;

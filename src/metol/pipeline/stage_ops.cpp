@@ -200,12 +200,6 @@ std::optional<Offset> whole_offsets(const ExprGraph& graph, std::span<const int3
     return offsets;
 }
 
-bool has_parameter(const ExprGraph& graph, int32_t id) {
-    const ExprNode& node = graph.node(id);
-    const auto is_one = [&](int32_t arg) { return has_parameter(graph, arg); };
-    return node.kind == ExprKind::Parameter || std::ranges::any_of(node.args, is_one);
-}
-
 JacobianRow to_row(const LinearForm& form) {
     JacobianRow row;
     for (const Rational& r : form.coefficients) {
@@ -242,7 +236,7 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
     }
     group->count++;
     group->has_parameter = group->has_parameter || std::ranges::any_of(coordinates, [&](int32_t coordinate) {
-                               return has_parameter(graph, coordinate);
+                               return graph.has_parameter(coordinate);
                            });
     if (const std::optional<Offset> offsets = whole_offsets(graph, coordinates)) {
         group->positions.insert(*offsets);
