@@ -88,17 +88,18 @@ def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters
     parameters.seconds_per_memory_byte = 1 / machine.memory_bytes_per_second
     lane_seconds = 1 / (machine.lanes * cycles_per_second)
     parameters.seconds_per_loop_turn = lane_seconds * _TURN_LANE_CYCLES
-    parameters.point_seconds = [lane_seconds * cycles for cycles in lane_cycles(dag)]
+    parameters.point_seconds = [lane_seconds * cycles for cycles in map(_arithmetic, dag.stages)]
     on_host = host_funcs(machine, dag)
     parameters.is_on_host = [int(func in on_host) for func in range(len(dag.funcs))]
     return parameters
 
 
 def lane_cycles(dag: PipelineDag) -> list[float]:
-    """Return the cycles of one lane for the arithmetic of one point, [stages]."""
-    return [_lane_cycles(stage) for stage in dag.stages]
+    """Return the cycles of one lane for one point that is computed by itself, in a turn of its own, [stages]."""
+    return [_TURN_LANE_CYCLES + _arithmetic(stage) for stage in dag.stages]
 
 
-def _lane_cycles(stage: _core.Stage) -> float:
+def _arithmetic(stage: _core.Stage) -> float:
+    """Cycles of one lane for the arithmetic of one point."""
     counts = zip(op_classes(), stage.op_histogram, strict=True)
     return sum(count * _LANE_CYCLES.get(op.name, 0.0) for op, count in counts)
