@@ -103,7 +103,7 @@ def _with_code(point: Point, source: PipelineSource, setting: Setting, options: 
             pipeline,
             target="cuda",
             gpu=GPU,
-            options=SearchOptions(**options, rfactor=False, budget_seconds=limit),
+            options=SearchOptions(**options, rfactor=False, staging=False, budget_seconds=limit),
             threads=setting.options.threads,
             verify="kernels",
         )

@@ -79,7 +79,7 @@ def search_point(
     told = dict(options or {})
     if scheduler == "metol":
         # What the paper's system lacks is no part of its searches.
-        told = {"gpu": GPU, "budget_seconds": limit, "rfactor": False, **told}
+        told = {"gpu": GPU, "budget_seconds": limit, "rfactor": False, "staging": False, **told}
     row = measure_search(
         source,
         Scheduler.parse(f"{scheduler}:{'/'.join(f'{name}={value}' for name, value in told.items())}"),

@@ -9,6 +9,9 @@ namespace metol {
 
 namespace {
 
+// The depth from which on sizes of levels are told apart.
+constexpr int kFirstSizes = 4;
+
 int root_ancestor(const PipelineIndex& index, const LoopNest& nest, int func) {
     while (nest[func].placement == Placement::At) {
         func = index.stage(nest[func].compute.stage).func;
@@ -31,6 +34,23 @@ uint64_t hash_level(const FuncSchedule& schedule, size_t level) {
     return hash;
 }
 
+// The iterations of the outermost level of every Stage, to a power of two.
+uint64_t hash_outermost(const LoopNest& nest) {
+    uint64_t sum = 0;
+    for (const FuncSchedule* schedule : nest.funcs) {
+        uint64_t hash = static_cast<uint64_t>(schedule->func);
+        for (const StageNest& stage : schedule->stages) {
+            int64_t iterations = 1;
+            for (size_t loop = 0; !stage.levels.empty() && loop < kMaxLoops; loop++) {
+                iterations *= stage.levels.front()[loop];
+            }
+            hash = combine(hash, static_cast<uint64_t>(std::bit_width(static_cast<uint64_t>(iterations))));
+        }
+        sum += hash;
+    }
+    return sum;
+}
+
 }  // namespace
 
 void coarse_hashes(const FuncSchedule& schedule, std::span<uint64_t> hashes) {
@@ -46,8 +66,8 @@ void coarse_hashes(const FuncSchedule& schedule, std::span<uint64_t> hashes) {
             }
         } else if (depth == 3) {
             hash = mix(hash + static_cast<uint64_t>(schedule.compute.level + 1));
-        } else if (depth > 3) {
-            hash = mix(hash + hash_level(schedule, depth - 4));
+        } else if (depth >= kFirstSizes) {
+            hash = mix(hash + hash_level(schedule, depth - kFirstSizes));
         }
         hashes[depth] = hash;
     }
@@ -70,6 +90,16 @@ uint64_t structural_hash(const PipelineIndex& index, const LoopNest& nest, int d
         }
     }
     return mix(sum);
+}
+
+uint64_t sampling_hash(const PipelineIndex& index, const LoopNest& nest, int depth) {
+    if (depth < kFirstSizes) {
+        return structural_hash(index, nest, depth);
+    }
+    if (depth == kFirstSizes) {
+        return combine(structural_hash(index, nest, kFirstSizes - 1), hash_outermost(nest));
+    }
+    return structural_hash(index, nest, depth - 1);
 }
 
 }  // namespace metol

@@ -19,4 +19,9 @@ void coarse_hashes(const FuncSchedule& schedule, std::span<uint64_t> hashes);
 
 uint64_t structural_hash(const PipelineIndex& index, const LoopNest& nest, int depth);
 
+// What hierarchical sampling tells apart (Anderson et al. 2021, §3.1): the same, but depth 4 has the iterations of the
+// outermost level of every Stage alone, such as the blocks of a kernel, and what is above is one deeper. Sizes of each
+// loop are nearly all of what is left to choose: beside depth 3, what tells them apart samples nothing.
+uint64_t sampling_hash(const PipelineIndex& index, const LoopNest& nest, int depth);
+
 }  // namespace metol

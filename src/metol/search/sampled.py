@@ -34,8 +34,8 @@ class Sampled:
     depth: int | None = 3
     """Depth of the structural hash that buckets share: the deeper, the more of them, and the more is looked at. None
     for the index of the pass, from 0, of a strategy that has passes; of others it is 0. The paper counts passes from 1
-    (§4.5), and levels of the loop nest; Metol's hash has the kernel of each Func at depth 1 already, and whether it is
-    computed in blocks or threads at depth 3."""
+    (§4.5), and levels of the loop nest; Metol's hash has the kernel of each Func at depth 1 already, whether it is
+    computed in blocks or threads at depth 3, how many blocks there are at depth 4, and sizes from depth 5 on."""
     seed: int = 0
     """Seed of the choice within a bucket, below 2^32."""
 

@@ -152,7 +152,7 @@ std::vector<size_t> Space::representatives(std::span<const State> states, int de
     ranked.reserve(states.size());
     for (size_t i = 0; i < states.size(); i++) {
         ranked.push_back(
-            {metol::structural_hash(*index_, *states[i], depth), combine(seed, metol::identity_hash(*states[i])), i});
+            {metol::sampling_hash(*index_, *states[i], depth), combine(seed, metol::identity_hash(*states[i])), i});
     }
     std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
         return std::tie(a.bucket, a.rank, a.position) < std::tie(b.bucket, b.rank, b.position);
