@@ -85,6 +85,23 @@ def test_a_failed_search_is_a_row_with_its_reason(source: PipelineSource, tmp_pa
     assert report.rows[1].detail == ""
 
 
+def test_of_short_searches_the_median_counts(source: PipelineSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"reference": [0.5, 0.2, 0.3], "mullapudi2016": [2.0], "metol": [None]}
+
+    def measured(source: PipelineSource, scheduler: Scheduler, **_: object) -> SearchMeasurement:
+        return SearchMeasurement(source.label, str(scheduler), seconds[scheduler.name].pop(0))
+
+    monkeypatch.setattr("metol.search_speed.measure_search", measured)
+    schedulers = [Scheduler(name) for name in seconds]
+    report = run_search_speed([source], schedulers, threads=1, timeout_seconds=60, command="x")
+    assert [(row.scheduler, row.seconds) for row in report.rows] == [
+        ("reference", 0.3),
+        ("mullapudi2016", 2.0),
+        ("metol", None),
+    ]
+    assert not any(seconds.values())
+
+
 def test_table_compares_rates_and_times() -> None:
     table = search_speed_table(ROWS)
     assert table.rows[0] == ("a", "500", "2000", "2.00", "100", "50", "8.00", "200", "10.0×", "40.0×", "4.0×")
