@@ -64,6 +64,7 @@ enum class Pruned : uint8_t {
     None,
     NotInlinable,            // has updates, is an output, is extern
     RecomputesTooMuch,       // a value computed more than ten times (Adams et al. 2019, §3.2)
+    ExpressionTooLong,       // with all that is inlined written out, past what Halide lowers in seconds
     NothingToSlide,          // no overlap between iterations, or more than one dimension moves
     SlidesOverManyLoops,     // the loops between storage and computation are not single-dimensional (§3.2)
     WarmsUpOutside,          // a window's first filling would read an input beyond what is needed of it

@@ -54,6 +54,24 @@ double evaluations(const PipelineIndex& index, Regions& regions, const LoopNest&
     return total;
 }
 
+// Loads in what a Stage computes, with everything inlined written out; `limit` + 1 for any more.
+int64_t loads_written_out(const PipelineIndex& index, const LoopNest& nest, int stage, int64_t limit) {
+    int64_t total = 0;
+    for (const Edge& edge : index.stage(stage).edges) {
+        int64_t uses = 0;
+        for (const Access& access : edge.accesses) {
+            uses += access.count;
+        }
+        const bool is_inlined = nest[edge.producer].placement == Placement::Inline;
+        const int inside = is_inlined ? index.func(edge.producer).stages.front() : -1;
+        total += uses * (is_inlined ? std::max<int64_t>(1, loads_written_out(index, nest, inside, limit)) : 1);
+        if (total > limit) {
+            return limit + 1;
+        }
+    }
+    return total;
+}
+
 }  // namespace
 
 Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, int64_t max_recompute) {
@@ -72,6 +90,11 @@ Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, 
     return is_cheap || evaluations(index, regions, nest, func, static_cast<double>(limit)) <= static_cast<double>(limit)
                ? Pruned::None
                : Pruned::RecomputesTooMuch;
+}
+
+Pruned check_expression(const PipelineIndex& index, const LoopNest& nest, int func, int64_t most) {
+    const auto is_too_long = [&](int reader) { return loads_written_out(index, nest, reader, most) > most; };
+    return std::ranges::any_of(readers_of(index, nest, func), is_too_long) ? Pruned::ExpressionTooLong : Pruned::None;
 }
 
 }  // namespace metol

@@ -9,4 +9,8 @@ namespace metol {
 // as often as when it is computed once (Adams et al. 2019, §3.2).
 Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, int64_t max_recompute);
 
+// Asked of the same: None where no Stage that `func` is inlined into has more than `most` loads once every call of what
+// is inlined is written out. So Halide lowers it, whether or not these are calls at the same place.
+Pruned check_expression(const PipelineIndex& index, const LoopNest& nest, int func, int64_t most);
+
 }  // namespace metol

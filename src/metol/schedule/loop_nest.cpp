@@ -156,6 +156,8 @@ const char* pruned_name(Pruned reason) {
             return "not_inlinable";
         case Pruned::RecomputesTooMuch:
             return "recomputes_too_much";
+        case Pruned::ExpressionTooLong:
+            return "expression_too_long";
         case Pruned::NothingToSlide:
             return "nothing_to_slide";
         case Pruned::SlidesOverManyLoops:

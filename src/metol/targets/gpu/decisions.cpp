@@ -84,8 +84,11 @@ Pruned apply_location(const GpuParameters& machine, const PipelineIndex& index, 
     if (decision.kind == DecisionKind::Inline) {
         schedule.placement = Placement::Inline;
         slot = pool.intern(schedule);
+        if (index.must_inline[static_cast<size_t>(decision.func)]) {
+            return Pruned::None;
+        }
         const Pruned reason = check_inline(index, child, decision.func, kMaxRecompute);
-        return index.must_inline[static_cast<size_t>(decision.func)] ? Pruned::None : reason;
+        return reason == Pruned::None ? check_expression(index, child, decision.func, kMaxLoads) : reason;
     }
     schedule.placement = Placement::Root;
     if (decision.kind == DecisionKind::At) {

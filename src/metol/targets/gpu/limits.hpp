@@ -11,6 +11,9 @@ namespace metol::gpu {
 inline constexpr size_t kBlockDimensions = 3;
 // No value is computed more than ten times (Adams et al. 2019, §3.2).
 inline constexpr int64_t kMaxRecompute = 10;
+// Loads of one point, with all that is inlined written out: Halide lowers five times as many in ten seconds, and a
+// hundred times as many not in a minute; the schedules of the suite that are lowered at once have at most 341.
+inline constexpr int64_t kMaxLoads = 1024;
 // Points of one thread along a loop, and together: what is unrolled, so that what is loaded is used again.
 inline constexpr std::array<int32_t, 4> kPoints = {1, 2, 4, 8};
 inline constexpr std::array<int32_t, 3> kOddPoints = {3, 5, 7};
