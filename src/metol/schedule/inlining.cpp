@@ -8,6 +8,15 @@ namespace metol {
 
 namespace {
 
+// How often one point of a Stage asks for values of the producer of an edge.
+int64_t uses_of(const Edge& edge) {
+    int64_t uses = 0;
+    for (const Access& access : edge.accesses) {
+        uses += access.count;
+    }
+    return uses;
+}
+
 // How often values of `func` are asked for, computed or inlined, whether or not they are the same; stops counting past
 // `limit`.
 int64_t calls(const PipelineIndex& index, Regions& regions, const LoopNest& nest, int func, int64_t limit) {
@@ -18,10 +27,7 @@ int64_t calls(const PipelineIndex& index, Regions& regions, const LoopNest& nest
     int64_t total = 0;
     for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
         const Stage& stage = index.stage(consumer.stage);
-        int64_t uses = 0;
-        for (const Access& access : stage.edges[static_cast<size_t>(consumer.edge)].accesses) {
-            uses += access.count;
-        }
+        const int64_t uses = uses_of(stage.edges[static_cast<size_t>(consumer.edge)]);
         int64_t runs = calls(index, regions, nest, stage.func, limit);
         if (stage.index > 0 && nest[stage.func].is_computed()) {
             runs = regions.loops(consumer.stage, nest[stage.func].compute).points() *
@@ -58,13 +64,9 @@ double evaluations(const PipelineIndex& index, Regions& regions, const LoopNest&
 int64_t loads_written_out(const PipelineIndex& index, const LoopNest& nest, int stage, int64_t limit) {
     int64_t total = 0;
     for (const Edge& edge : index.stage(stage).edges) {
-        int64_t uses = 0;
-        for (const Access& access : edge.accesses) {
-            uses += access.count;
-        }
         const bool is_inlined = nest[edge.producer].placement == Placement::Inline;
         const int inside = is_inlined ? index.func(edge.producer).stages.front() : -1;
-        total += uses * (is_inlined ? std::max<int64_t>(1, loads_written_out(index, nest, inside, limit)) : 1);
+        total += uses_of(edge) * (is_inlined ? std::max<int64_t>(1, loads_written_out(index, nest, inside, limit)) : 1);
         if (total > limit) {
             return limit + 1;
         }
