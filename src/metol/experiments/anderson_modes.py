@@ -12,7 +12,7 @@ from metol.autoschedule import autoschedule
 from metol.bench_device import find_bench_device
 from metol.errors import MetolError
 from metol.experiments.anderson_paper import COMPILE_SECONDS, CompileSeconds
-from metol.experiments.anderson_searches import GPU, PAPER, beside, search_point
+from metol.experiments.anderson_searches import AS_PUBLISHED, GPU, PAPER, beside, search_point
 from metol.experiments.drawing import draw_bars, draw_legend
 from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.schedulers import SEARCH, AppExperiment, source_of
@@ -103,7 +103,7 @@ def _with_code(point: Point, source: PipelineSource, setting: Setting, options: 
             pipeline,
             target="cuda",
             gpu=GPU,
-            options=SearchOptions(**options, rfactor=False, staging=False, budget_seconds=limit),
+            options=SearchOptions(**options, **AS_PUBLISHED, budget_seconds=limit),
             threads=setting.options.threads,
             verify="kernels",
         )

@@ -8,7 +8,8 @@ Source: Anderson et al. 2021, §6.3, tables 1 to 3.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from metol.experiments.anderson_paper import SECONDS, STATES
 from metol.experiments.drawing import draw_bars, draw_legend
@@ -21,11 +22,13 @@ from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["GPU", "MEMORY", "PAPER", "SearchTimes", "StatesEvaluated", "beside", "search_point"]
+__all__ = ["AS_PUBLISHED", "GPU", "MEMORY", "PAPER", "SearchTimes", "StatesEvaluated", "beside", "search_point"]
 
 GPU: Final = "a100"
 """What is searched for; nothing is run."""
 _TARGET: Final = f"host-cuda-{GpuMachine.preset(GPU).halide_feature}"
+AS_PUBLISHED: Final[Mapping[str, Any]] = MappingProxyType({"rfactor": False, "staging": False})
+"""Fields of `SearchOptions`: what the paper's system lacks is no part of its searches."""
 MEMORY: Final = "peak_mib"
 """What the most memory is called among the values of a point, in MiB."""
 PAPER: Final = "ours / the paper's"
@@ -78,8 +81,7 @@ def search_point(
     limit = setting.options.timeout_seconds
     told = dict(options or {})
     if scheduler == "metol":
-        # What the paper's system lacks is no part of its searches.
-        told = {"gpu": GPU, "budget_seconds": limit, "rfactor": False, "staging": False, **told}
+        told = {"gpu": GPU, "budget_seconds": limit, **AS_PUBLISHED, **told}
     row = measure_search(
         source,
         Scheduler.parse(f"{scheduler}:{'/'.join(f'{name}={value}' for name, value in told.items())}"),
