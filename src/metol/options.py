@@ -221,6 +221,7 @@ class SearchOptions:
             simulation=self.simulation,
             beam_width=self.beam_width,
             root_choice=self.root_choice,
+            descends=self.refine,
             iterations=self.tree_iterations,
             seed=self.seed,
         )

@@ -8,6 +8,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.pipeline import extract
 from metol.search import GUIDANCES, SIMULATIONS, UCB_FORMS, BeamSearch, Budget, MonteCarlo
+from metol.search.refine import improve
 
 MODEL = _core.CostModel()
 
@@ -254,6 +255,18 @@ def test_walks_go_on_from_the_best_until_they_are_in_vain() -> None:
     assert again.is_complete
     assert again.cost_seconds <= once.cost_seconds * (1 + 1e-12)
     assert again.cost_seconds == space.cost(again.state, MODEL)[0]
+
+
+@pytest.mark.parametrize("name", ["pyramid", "convolution"])
+def test_no_single_decision_makes_better_what_descent_follows(name: str) -> None:
+    space = space_of(name)
+    plain = MonteCarlo(trees=2, iterations=2, beam_width=0, descends=False).search(space, MODEL, Budget.start())
+    found = MonteCarlo(trees=2, iterations=2, beam_width=0).search(space, MODEL, Budget.start())
+    assert found.cost_seconds <= plain.cost_seconds
+    assert found.is_complete
+    assert found.candidates > plain.candidates
+    for position in range(space.decision_count):
+        assert improve(space, MODEL, found, position).state is found.state
 
 
 @pytest.mark.parametrize("options", [{"walk_share": 0.0}, {"walk_share": 1.5}, {"beam_width": -1}])

@@ -46,7 +46,14 @@ _BATCH = 8
 _TURNS = 16
 
 PAPER_TREES: Final = MonteCarlo(
-    guidance="time", widening=1, widening_power=1, shares_equal=False, simulation="random", beam_width=0, walk_share=1
+    guidance="time",
+    widening=1,
+    widening_power=1,
+    shares_equal=False,
+    simulation="random",
+    beam_width=0,
+    descends=False,
+    walk_share=1,
 )
 """Trees as the paper has them: average costs guide, all children come before any has a second visit, none share, and
 simulations are random."""

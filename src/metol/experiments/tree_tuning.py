@@ -1,4 +1,4 @@
-"""Tuning by trees beside tuning by samples and descent, with the same time for each.
+"""Tuning by trees beside tuning by samples, and by samples and descent, with the same time for each.
 
 In: applications, and a time. Out: the run time of what each found. Source: ProTuner 2020, §5.4 and figure 9.
 """
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["TreeTuning"]
 
 _TUNERS = {
+    "metol, samples": TunerOptions(peers=(), sample_share=1.0),
     "metol, tuned": TunerOptions(peers=()),
     "metol, mcts_1s": TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=1.0),
     "metol, mcts_0.5s": TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=0.5),
 }
-"""Ways to tune, by what they are called: all measure what the search finds first, and none asks peers."""
+"""Ways to tune, by what they are called: all measure what the search finds first, and none asks peers.
+
+Samples alone are what the paper's beam search with measurements does, which runs again and again with another seed
+(§5.4), with the dropout of Adams et al. 2019, §4.3; the tuner goes on around the best of them.
+"""
 
 
 class TreeTuning(TuningExperiment):

@@ -14,6 +14,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.search.beam import BeamSearch
 from metol.search.ensemble import Ensemble
+from metol.search.refine import descend
 from metol.search.strategy import Budget, SearchResult
 
 __all__ = ["GUIDANCES", "ROOT_CHOICES", "SIMULATIONS", "UCB_FORMS", "MonteCarlo"]
@@ -52,6 +53,8 @@ ROOT_CHOICES: Final = ("best", "mean")
 _BEAM_SHARE = 0.4
 # Of the whole time, what must be left for a walk that is not the last.
 _LEAST_LEFT = 0.2
+# Of what is left then, the share of the last walk where descent comes after it.
+_LAST_SHARE = 0.8
 # Walks that find nothing better, one after the other, before there is no next.
 _MOST_VAIN = 3
 # Of each tree at each decision, where nothing says how many.
@@ -82,6 +85,8 @@ class MonteCarlo:
     """1, with a widening of 1, goes on from no child before all have been visited, as the paper does."""
     shares_equal: bool = True
     """Whether loop nests that are equal share their statistics."""
+    descends: bool = True
+    """Whether coordinate descent goes on from what the beam and each walk find, before the trees know of it."""
     walk_share: float = 0.5
     """Of the time that is left, what it takes from the first decision to the last before all begins anew, with the best
     so far known to all trees; 1 to decide everything once."""
@@ -117,17 +122,26 @@ class MonteCarlo:
         ensemble = self.plant(space, model)
         if self.beam_width > 0:
             beam = BeamSearch(width=self.beam_width, seed=self.seed)
-            ensemble.learn(beam.search(space, model, budget.part(_BEAM_SHARE)).state)
-        best = self._walk(ensemble, space, self._part(budget))
+            found = beam.search(space, model, budget.part(_BEAM_SHARE))
+            ensemble.learn(self._descended(space, model, found, budget).state)
+        best = self._descended(space, model, self._walk(ensemble, space, self._part(budget)), budget)
         costed, walks, vain, is_complete = best.candidates, 1, 0, best.is_complete
         while self.walk_share < 1 and vain < _MOST_VAIN and self._has_time(budget):
             ensemble = self.plant(space, model, seed=walks)
             ensemble.learn(best.state)
-            found = self._walk(ensemble, space, self._part(budget))
+            found = self._descended(space, model, self._walk(ensemble, space, self._part(budget)), budget)
             costed, walks, is_complete = costed + found.candidates, walks + 1, is_complete or found.is_complete
             vain = 0 if found.cost_seconds < best.cost_seconds else vain + 1
             best = min(best, found, key=lambda one: one.cost_seconds)
         return replace(best, candidates=costed, is_complete=is_complete)
+
+    def _descended(
+        self, space: _core.Space, model: _core.CostModel, found: SearchResult, budget: Budget
+    ) -> SearchResult:
+        """Return what descent ends in from what was found; what ends the budget ends that alone."""
+        if not self.descends:
+            return found
+        return replace(descend(space, model, found, budget), is_complete=found.is_complete)
 
     def _has_time(self, budget: Budget) -> bool:
         return self.iterations is None and budget.seconds is not None and not budget.is_spent()
@@ -138,7 +152,8 @@ class MonteCarlo:
             return budget
         spent = time.monotonic() - budget.started
         left = budget.seconds - spent
-        share = self.walk_share if left > _LEAST_LEFT * budget.seconds else 1.0
+        last = _LAST_SHARE if self.descends else 1.0
+        share = self.walk_share if left > _LEAST_LEFT * budget.seconds else last
         return replace(budget, seconds=spent + share * left)
 
     def _walk(self, ensemble: Ensemble, space: _core.Space, budget: Budget) -> SearchResult:

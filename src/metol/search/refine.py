@@ -13,8 +13,10 @@ from metol import _core
 from metol.errors import SearchError
 from metol.search.strategy import Budget, SearchResult, Strategy, runners_up
 
-__all__ = ["Refined", "improve"]
+__all__ = ["Refined", "descend", "improve"]
 
+# Rounds over all decisions at most; the descent ends earlier where a round changes nothing.
+_ROUNDS = 3
 # A change must save at least this share of the cost, so that rounding cannot make the descent go in circles.
 _LEAST_GAIN = 1e-4
 
@@ -25,7 +27,7 @@ class Refined:
 
     strategies: tuple[Strategy, ...]
     """What find the loop nests to start from, the cheapest first: where the budget ends, the rest are left out."""
-    rounds: int = 3
+    rounds: int = _ROUNDS
     """Rounds over all decisions at most; the descent ends earlier where a round changes nothing."""
 
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
@@ -34,7 +36,7 @@ class Refined:
         is_late = False
         for strategy in self.strategies:
             start = strategy.search(space, model, budget)
-            found += [self._descend(space, model, start, budget), replace(start, candidates=0)]
+            found += [descend(space, model, start, budget, self.rounds), replace(start, candidates=0)]
             if is_late := budget.is_spent():
                 break
         if not found:
@@ -49,20 +51,31 @@ class Refined:
             alternatives=runners_up(space, ranked),
         )
 
-    def _descend(self, space: _core.Space, model: _core.CostModel, best: SearchResult, budget: Budget) -> SearchResult:
-        """Change one decision at a time, as long as that helps."""
-        unchanged = 0
-        for _ in range(self.rounds):
-            for position in range(space.decision_count):
-                if budget.is_spent():
-                    return replace(best, is_complete=False)
-                found = improve(space, model, best, position)
-                unchanged = 0 if found.cost_seconds < best.cost_seconds else unchanged + 1
-                best = found
-                # Every decision has been looked at since the last change: looking again finds the same.
-                if unchanged == space.decision_count:
-                    return best
-        return best
+
+def descend(
+    space: _core.Space, model: _core.CostModel, best: SearchResult, budget: Budget, rounds: int = _ROUNDS
+) -> SearchResult:
+    """Change one decision of a complete loop nest at a time, as long as that helps.
+
+    Args:
+        space: The Space.
+        model: The cost model.
+        best: The loop nest.
+        budget: When to end.
+        rounds: Over all decisions, at most.
+    """
+    unchanged = 0
+    for _ in range(rounds):
+        for position in range(space.decision_count):
+            if budget.is_spent():
+                return replace(best, is_complete=False)
+            found = improve(space, model, best, position)
+            unchanged = 0 if found.cost_seconds < best.cost_seconds else unchanged + 1
+            best = found
+            # Every decision has been looked at since the last change: looking again finds the same.
+            if unchanged == space.decision_count:
+                return best
+    return best
 
 
 def improve(space: _core.Space, model: _core.CostModel, best: SearchResult, position: int) -> SearchResult:
