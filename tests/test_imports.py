@@ -17,6 +17,7 @@ ROOMS_IN_CPP = {
     "schedule": {"schedule", "pipeline"},
     "targets": {"targets", "schedule", "pipeline"},
     "cost": {"cost"},
+    "emulated_cuda": {"emulated_cuda"},
     "search": {"search", "cost", "targets", "schedule", "pipeline"},
 }
 """Folders of C++ files, and those whose headers they may include."""

@@ -1,7 +1,7 @@
 """Whether a schedule is right: run beside a plain one, and its kernels compiled for the GPU that it is for.
 
-Enters: a schedule that Halide lowers. Leaves: a `Verification`. Without a GPU, a schedule for CUDA cannot be run here:
-then what is known is that each of its kernels compiles, and can be launched.
+Enters: a schedule that Halide lowers. Leaves: a `Verification`. Without a GPU, a schedule for CUDA is run on one that
+is emulated, and its kernels are held to what the GPU that they are for can launch.
 """
 
 from dataclasses import dataclass, replace
@@ -12,12 +12,17 @@ import halide as hl
 from metol.errors import KernelError, MissingDeviceError, MissingToolError
 from metol.kernel_report import KernelReport, judge_kernel, launched_of
 from metol.lower import Schedule
-from metol.measure import BufferSizes, RunOptions, find_ptxas, inspect_kernels, verify_schedule
+from metol.measure import BufferSizes, RunOptions, Status, find_ptxas, inspect_kernels, verify_schedule
 from metol.pipeline import EstimateMap
 from metol.targets import Machine, can_run, parse_target
 from metol.targets.gpu import GpuMachine, detect_gpu, has_opencl_device
 
 __all__ = ["Verification", "has_cuda", "missing_device", "require_device", "require_means", "verify_for"]
+
+# What takes longer on a GPU that is emulated, at the awkward size, is left to those that have one.
+_EMULATION_SECONDS = 60.0
+# What the driver, and Halide, call code that it does not know.
+_UNKNOWN_CODE = "CUDA_ERROR_INVALID_PTX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +147,12 @@ def verify_for(
         compiled = Verification(summary=str(missing))
     if compiled.refusal:
         return compiled
+    if missing_gpu:
+        return _run_emulated(
+            compiled, missing_gpu, pipeline, schedule, threads=machine.host_threads, estimates=estimates
+        )
     if not is_run:
-        why = f", for {missing_gpu}" if missing_gpu else ""
-        return replace(compiled, summary=f"{compiled.summary}; not run{why}")
+        return replace(compiled, summary=f"{compiled.summary}; not run")
     run = _run(machine, pipeline, schedule, estimates)
     return replace(run, summary=f"{run.summary}; {compiled.summary}", kernels=compiled.kernels)
 
@@ -155,6 +163,30 @@ def _run(machine: Machine, pipeline: Any, schedule: Schedule, estimates: Estimat
     if row.is_ok:
         return Verification(summary=row.detail, is_compared=True)
     return Verification(refusal=f"{row.status.value.replace('_', ' ')}: {row.detail}")
+
+
+def _run_emulated(
+    compiled: Verification,
+    why: str,
+    pipeline: Any,
+    schedule: Schedule,
+    *,
+    threads: int,
+    estimates: EstimateMap | None,
+) -> Verification:
+    """Run a schedule whose kernels were compiled on the emulated GPU, which may be too slow, or not know all of PTX."""
+    options = RunOptions(
+        threads=threads, target=schedule.target, timing=None, timeout_seconds=_EMULATION_SECONDS, is_emulated=True
+    )
+    row = verify_schedule(pipeline, schedule, options=options, estimates=estimates)
+    if row.is_ok:
+        summary = f"{compiled.summary}; run on an emulated GPU, for {why}: {row.detail}"
+        return replace(compiled, summary=summary, is_compared=True)
+    if row.status is Status.TIMEOUT or _UNKNOWN_CODE in row.detail:
+        return replace(
+            compiled, summary=f"{compiled.summary}; not run, for {why}, and on an emulated one: {row.detail}"
+        )
+    return Verification(refusal=f"{row.status.value.replace('_', ' ')}: {row.detail}", kernels=compiled.kernels)
 
 
 def _compile(

@@ -1,4 +1,4 @@
-"""Every app on a GPU, as grouping schedules it for the size of the suite: run on the CPU's OpenCL device, and compiled.
+"""Every app on a GPU, as grouping schedules it for the size of the suite: run on OpenCL, and on the emulated GPU.
 
 What is run is of the small shape, which the references are cheap for; it is many blocks, and no multiple of any. Each
 kernel is the same at every size.
@@ -10,6 +10,7 @@ import pytest
 
 import metol
 import metol_apps
+from metol.emulated_cuda import load_emulated_cuda
 from metol.lower import Call
 from metol.options import SearchOptions
 
@@ -18,6 +19,18 @@ GROUPING = SearchOptions(strategy="grouping")
 # Of ResNet-50 one part of each kind: a bottleneck with a stride and a filter of its own for what it began with, and one
 # without. The others differ from these in their numbers.
 NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
+
+
+def computes_reference(app: metol_apps.App, pipeline: hl.Pipeline, target: str) -> bool:
+    """Run a scheduled app at the small shape, and compare."""
+    arguments = [argument for argument in pipeline.infer_arguments() if argument.name]
+    compiled = pipeline.compile_to_callable(arguments, hl.Target(target))
+    inputs, output = app.inputs(app.small_output_shape, seed=1), app.empty_output(app.small_output_shape)
+    values = [inputs[argument.name] for argument in arguments]
+    buffer = hl.Buffer(output)
+    compiled(*(hl.Buffer(value) if isinstance(value, np.ndarray) else value for value in values), buffer)
+    buffer.copy_to_host()
+    return app.tolerance.accepts(output, app.reference(inputs))
 
 
 @pytest.mark.opencl
@@ -31,14 +44,17 @@ def test_grouping_computes_the_reference_on_opencl(name: str) -> None:
     assert result.origin in ("search", "alternative")
     assert all("threads, and may have 1024" in refusal for refusal in result.fallbacks)
     assert any(directive.call is Call.GPU_BLOCKS for directive in result.schedule.directives)
-    arguments = [argument for argument in pipeline.infer_arguments() if argument.name]
-    compiled = pipeline.compile_to_callable(arguments, hl.Target(result.schedule.target))
-    inputs, output = app.inputs(app.small_output_shape, seed=1), app.empty_output(app.small_output_shape)
-    values = [inputs[argument.name] for argument in arguments]
-    buffer = hl.Buffer(output)
-    compiled(*(hl.Buffer(value) if isinstance(value, np.ndarray) else value for value in values), buffer)
-    buffer.copy_to_host()
-    assert app.tolerance.accepts(output, app.reference(inputs))
+    assert computes_reference(app, pipeline, result.schedule.target)
+
+
+@pytest.mark.parametrize("name", [*metol_apps.names("full"), *NETWORK])
+def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str) -> None:
+    load_emulated_cuda()
+    app = metol_apps.get(name)
+    pipeline = app.build()
+    result = metol.autoschedule(pipeline, target="cuda", gpu="a100", options=GROUPING, threads=2)
+    assert result.origin in ("search", "alternative")
+    assert computes_reference(app, pipeline, result.schedule.target)
 
 
 @pytest.mark.usefixtures("ptxas")

@@ -21,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from metol.emulated_cuda import last_fault, load_emulated_cuda
 from metol.errors import GivenInputError, MetolError
 from metol.lower import Schedule
 from metol.measure import messages as m
@@ -58,6 +59,7 @@ class Session:
     def __init__(self, threads: int | None = None) -> None:
         """Begin; code that runs is kept on as many cores as `threads` says, or on none in particular."""
         self._threads = threads
+        self._is_emulated = False
         self._source: PipelineSource | None = None
         self._pipeline: Any = None
         self._target: Any = None
@@ -112,6 +114,9 @@ class Session:
         import halide as hl
 
         start = time.perf_counter()
+        self._is_emulated = request.is_emulated
+        if request.is_emulated:
+            load_emulated_cuda()
         self._source = PipelineSource.parse(request.source)
         self._target = hl.get_host_target() if request.target == "host" else hl.Target(request.target)
         self._pipeline = self._source.build()
@@ -126,6 +131,11 @@ class Session:
         limits = BlockLimits.from_json(request.limits) if request.limits else None
         self._gate = Gate(source.build, BufferSizes.from_json(request.sizes), request.target, limits)
         return m.Done(time.perf_counter() - start)
+
+    def explain(self, error: Exception) -> str:
+        """Return what an exception says, with the fault of the emulated GPU that Halide knows the number of."""
+        text = error_text(error)
+        return f"{text} {last_fault()}".rstrip() if self._is_emulated else text
 
     def use_pause(self) -> None:
         """Do what the next request will need, while the parent still searches; whatever is wrong shows again then."""
@@ -159,7 +169,10 @@ class Session:
         return self._compiled
 
     def _make_cases(self, request: m.MakeCases) -> m.CasesMade:
-        """Make, run and save the cases; only an application promises that its pipeline works at the awkward size."""
+        """Make, run and save the cases; only an application promises that its pipeline works at the awkward size.
+
+        For the emulated GPU it is the awkward one alone, if it can be had.
+        """
         import halide as hl
 
         from metol.measure.cases import app_cases, give_inputs
@@ -174,8 +187,13 @@ class Session:
                     give_inputs(estimated, self._code(), given),
                     give_inputs(awkward, self._code(), given.numbers),
                 )
-                saved = [self._save_expected(case, folder / case.name.split()[0], app) for case in cases]
+                chosen = cases[-1:] if self._is_emulated else cases
+                saved = [self._save_expected(case, folder / case.name.split()[0], app) for case in chosen]
             return m.CasesMade(saved, "")
+        if self._is_emulated:
+            with contextlib.suppress(hl.HalideError):
+                case = self._case(AWKWARD, request.seed + 1, given.numbers)
+                return m.CasesMade([self._save_expected(case, folder / "awkward", None)], "")
         with _blaming(given):
             case = self._case(ESTIMATED, request.seed, given)
             saved = [self._save_expected(case, folder / "estimated", None)]
@@ -349,7 +367,7 @@ def _serve(session: Session, requests: IO[bytes], answers: Any) -> None:
         try:
             answer = session.answer(m.decode(line))
         except Exception as error:  # noqa: BLE001, the boundary of the child process: whatever it is, it is an outcome
-            answer = m.Failure(type(error).__name__, error_text(error), isinstance(error, MetolError))
+            answer = m.Failure(type(error).__name__, session.explain(error), isinstance(error, MetolError))
         answers.write(m.encode(answer))
         with contextlib.suppress(Exception):
             session.use_pause()

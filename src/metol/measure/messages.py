@@ -51,6 +51,8 @@ class Build:
     """A `PipelineSource` as text."""
     target: str
     """A Halide target, such as ``host``."""
+    is_emulated: bool = False
+    """Whether code for CUDA runs on the emulated GPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ class RunOptions:
     at the awkward one as well. A `SizeChecker` has random inputs at every size."""
     memory_bytes: int | None = None
     """Address space that a child may take; three quarters of this machine's memory if None."""
+    is_emulated: bool = False
+    """Whether code for CUDA runs on the emulated GPU, at the awkward size alone, for it is slow; nothing is timed."""
 
     @property
     def is_on_device(self) -> bool:
@@ -113,7 +115,7 @@ class Trial:
         Raises:
             MetolError: the source names nothing that can be built; that is no outcome of the scheduler.
         """
-        build = m.Build(str(self._source), self._options.target)
+        build = m.Build(str(self._source), self._options.target, self._options.is_emulated)
         built = self._ask(build, Status.SCHEDULE_FAILED, "building the pipeline", may_refuse=True)
         if isinstance(built, m.Failure):
             if built.is_users:
@@ -182,8 +184,8 @@ class Trial:
         texts = [note] if note else []
         is_verified = True
         must_refuse = self._scheduler.has_fixed_sizes
-        for place, case in enumerate(cases):
-            step = f"running at the {'awkward' if place else 'estimated'} size"
+        for place, case in enumerate(cases[-1:] if self._options.is_emulated else cases):
+            step = f"running at the {Path(case).name} size"
             verdict = self._ask(m.Verify(case), Status.RUN_FAILED, step, may_refuse=place > 0)
             if verdict is None:
                 return

@@ -1,0 +1,40 @@
+// From the opcode of a PTX instruction to what runs it.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <unordered_map>
+
+#include "emulated_cuda/code.hpp"
+#include "emulated_cuda/typed.hpp"
+
+namespace metol::emulated {
+
+using Parts = std::span<const std::string_view>;
+
+struct Operation {
+    // Returns what runs an opcode, given its parts and its type, and notes its modes in the instruction; nullptr where
+    // it has no such form.
+    using Decode = Execute (*)(Parts parts, Type type, Instruction& instruction);
+    Decode decode = nullptr;
+    bool has_result = true;  // its first operand is written to
+};
+
+using OperationTable = std::unordered_map<std::string_view, Operation>;
+
+void add_arithmetic(OperationTable& table);
+void add_bits(OperationTable& table);
+void add_functions(OperationTable& table);
+void add_conversions(OperationTable& table);
+void add_memory_accesses(OperationTable& table);
+void add_control(OperationTable& table);
+
+// Is the first operand of an opcode written to?
+bool has_result(std::string_view opcode);
+
+// Fills in what runs an instruction whose operands are there, given its opcode.
+//
+// Throws EmulationError where nothing does.
+void decode_opcode(std::string_view opcode, Instruction& instruction);
+
+}  // namespace metol::emulated

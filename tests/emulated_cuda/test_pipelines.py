@@ -1,0 +1,42 @@
+"""Schedules for CUDA, run on the emulated GPU: the code that a GPU would run gives what plain schedules give."""
+
+import halide as hl
+import pytest
+from small_pipelines import PIPELINES, ExactRuns, gpu_space, schedule_with
+
+import metol
+from metol.emulated_cuda import load_emulated_cuda
+from metol.lower import gpu_directives
+from metol.options import SearchOptions
+
+QUICK = SearchOptions(strategy="greedy")
+TARGET = "host-cuda-cuda_capability_80"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _emulated_gpu() -> None:
+    load_emulated_cuda()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_schedules_for_cuda_keep_the_result(name: str) -> None:
+    runs = ExactRuns(name, target=TARGET)
+    runs.check(metol.autoschedule(PIPELINES[name](), target=TARGET, gpu="a100", options=QUICK).schedule)
+
+
+@pytest.mark.parametrize(
+    ("name", "seeds"),
+    [(name, (1,)) for name in ("chain", "convolution", "tuples", "pyramid")]
+    + [pytest.param(name, tuple(range(2, 6)), marks=pytest.mark.slow) for name in PIPELINES],
+)
+def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
+    dag, space = gpu_space(PIPELINES[name])
+    runs = ExactRuns(name, target=TARGET)
+    for seed in seeds:
+        random = space.rollout(space.root(), [seed])
+        runs.check(schedule_with(PIPELINES[name], gpu_directives(dag, random.describe())))
+
+
+def test_the_emulated_gpu_adds_nothing_to_a_target() -> None:
+    assert str(hl.Target("x86-64-linux-cuda")) == "x86-64-linux-cuda"
+    assert "capability" not in str(hl.Target("host-cuda"))
