@@ -106,6 +106,11 @@ OPERATIONS: dict[str, tuple[Operands, npt.DTypeLike, Callable[..., npt.NDArray]]
     "rem.s32 {out}, {a}, 7;": (integers(I32, 1), I32, lambda a: np.fmod(a, 7)),
     "mov.b64 {out}, {{{a}, {b}}};": (integers(U32), np.uint64, lambda a, b: a | b.astype("u8") << np.uint64(32)),
     "mov.b64 {{_, {out}}}, {a};": (integers(np.uint64, 1), U32, lambda a: (a >> np.uint64(32)).astype("u4")),
+    "{{ .reg .b32 tmp; mov.b64 {{tmp, {out}}}, {a}; }}": (
+        integers(np.uint64, 1),
+        U32,
+        lambda a: (a >> np.uint64(32)).astype("u4"),
+    ),
     "mov.b32 {out}, 0fC0000000;": (floats(F32, 1), F32, lambda a: np.full_like(a, -2)),
     "setp.lt.f32 %p1, {a}, {b}; selp.b32 {out}, 1, -1, %p1;": (floats(), I32, lambda a, b: np.where(a < b, 1, -1)),
     "setp.leu.f32 %p1, {a}, {b}; selp.b32 {out}, 1, -1, %p1;": (

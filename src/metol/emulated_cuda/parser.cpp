@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <set>
 
 #include "emulated_cuda/operations.hpp"
 #include "emulated_cuda/tokens.hpp"
@@ -162,6 +163,7 @@ class KernelParser {
     std::map<std::string_view, int64_t> shared_;  // offsets, by name
     std::map<std::string_view, int64_t> local_;
     std::map<std::string_view, int64_t> parameters_;
+    std::set<std::string_view> declared_;
     std::map<std::string_view, int32_t> registers_;
     std::map<uint64_t, int32_t> constants_;
     std::map<std::string_view, int32_t> labels_;
@@ -221,7 +223,10 @@ void KernelParser::parse_statement() {
         total = offset + one.bytes;
         cursor_.expect(";");
     } else if (word == ".reg") {
-        cursor_.skip_to(";");
+        // Of these any name may be; what is declared inside braces is used there alone, so that names may come again.
+        for (std::string_view name = cursor_.next(); name != ";"; name = cursor_.next()) {
+            declared_.insert(name);
+        }
     } else if (word.starts_with('.')) {
         cursor_.skip_line();
     } else if (cursor_.peek(1) == ":") {
@@ -334,7 +339,7 @@ int32_t KernelParser::register_of(std::string_view name) {
     if (const auto special = kSpecialNames.find(name); special != kSpecialNames.end()) {
         return special->second;
     }
-    if (!name.starts_with('%') && name != "_") {
+    if (!name.starts_with('%') && name != "_" && !declared_.contains(name)) {
         cursor_.fail(quoted(name) + " is not known");
     }
     const auto [found, is_new] = registers_.try_emplace(name, static_cast<int32_t>(kernel_.registers.size()));
