@@ -13,7 +13,7 @@ import metol
 from metol import planner, verification
 from metol.errors import MissingDeviceError, MissingToolError
 from metol.lower import Call, Directive, describe_funcs
-from metol.measure import BlockLimits, Measurement, Status, inspect_kernels
+from metol.measure import BlockLimits, CheckOutcome, SizeCheck, inspect_kernels
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.verification import missing_device, require_device, verify_for
@@ -47,8 +47,9 @@ def test_result_tells_what_each_kernel_takes() -> None:
     assert (len(result.kernels), len(launched)) == (2 * len(kernels), len(kernels))
     assert {report.kernel.architecture for report in result.kernels} == {"sm_90"}
     assert all(report.is_launchable and report.occupancy for report in launched)
-    compiled = f"{2 * len(kernels)} kernels compiled for sm_90, {len(kernels)} of them for the estimated sizes; run"
-    assert result.verification.startswith(f"{compiled} on an emulated GPU, for there is no GPU here: awkward size")
+    compiled = f"{2 * len(kernels)} kernels compiled for sm_90, {len(kernels)} of them for the estimated sizes"
+    run = "; right on an emulated GPU, for there is no GPU here, at "
+    assert result.verification.startswith(f"{compiled}{run}")
     assert all(report.text in result.verification for report in launched)
 
 
@@ -115,31 +116,51 @@ def test_missing_opencl_device_is_told_before_the_search(monkeypatch: pytest.Mon
 def test_code_is_not_run_on_a_gpu_that_is_too_old_for_it_but_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "detect_gpu", lambda: metol.GpuMachine.preset("t4"))
     result = metol.autoschedule(matmul(), target="cuda", gpu="a100", options=QUICK, verify=True)
-    run = "run on an emulated GPU, for the GPU here, `NVIDIA T4`, has compute capability 7.5: awkward size"
+    run = "right on an emulated GPU, for the GPU here, `NVIDIA T4`, has compute capability 7.5, at "
     assert run in result.verification
 
 
 @pytest.mark.usefixtures("no_gpu", "ptxas")
 @pytest.mark.parametrize(
-    ("status", "detail", "is_refused"),
+    ("detail", "is_refused"),
     [
-        (Status.WRONG_RESULT, "planted", True),
-        (Status.RUN_FAILED, "CUDA_ERROR_ILLEGAL_ADDRESS cuLaunchKernel failed", True),
-        (Status.RUN_FAILED, "CUDA_ERROR_INVALID_PTX cuModuleLoadData failed", False),
-        (Status.TIMEOUT, "over 60 s, while running", False),
+        ("wrong result: planted", True),
+        ("HalideError: CUDA_ERROR_ILLEGAL_ADDRESS cuLaunchKernel failed", True),
+        ("HalideError: CUDA_ERROR_INVALID_PTX cuModuleLoadData failed", False),
+        ("HalideError: Input buffer source is accessed at -3", False),
+        ("timeout: over 60 s, while running", False),
+        ("out_of_memory: running", False),
     ],
 )
 def test_what_the_emulated_gpu_cannot_tell_refuses_nothing(
-    monkeypatch: pytest.MonkeyPatch, status: Status, detail: str, *, is_refused: bool
+    monkeypatch: pytest.MonkeyPatch, detail: str, *, is_refused: bool
 ) -> None:
-    row = Measurement("planted", "schedule").with_failure(status, detail)
-    monkeypatch.setattr(verification, "verify_schedule", lambda *_, **__: row)
+    check = SizeCheck("tile+1", "17x9", CheckOutcome.FAILED, detail)
+    monkeypatch.setattr(verification, "run_emulated", lambda *_, **__: (check,))
     schedule = replace(schedule_with(chain, tuple(tiled(len(describe_funcs(chain())) - 1, 16, 8))), target="host-cuda")
     found = verify_for(metol.GpuMachine.preset("a100"), chain(), schedule, sizes=sizes_of(chain))
     assert bool(found.refusal) is is_refused
     assert not found.is_compared
-    assert detail in (found.refusal or found.summary)
-    assert is_refused or "; not run, for there is no GPU here, and on an emulated one: " in found.summary
+    assert f"at 17x9: {detail}" in (found.refusal or found.summary)
+    assert is_refused or "; not run, for there is no GPU here, and on an emulated one " in found.summary
+
+
+@pytest.mark.usefixtures("no_gpu", "ptxas")
+@pytest.mark.parametrize("fixed_sizes", [False, True])
+def test_the_emulated_gpu_runs_all_kernels_of_an_output(*, fixed_sizes: bool) -> None:
+    options = SearchOptions(strategy="greedy", fixed_sizes=fixed_sizes)
+    result = metol.autoschedule(chain(), target="cuda", gpu="a100", options=options, verify=True)
+    assert (result.origin, result.fallbacks) == ("search", ())
+    _, sizes = result.verification.split(", at ", 1)
+    sizes = sizes.split(";")[0]
+    (estimated,) = ["x".join(str(extent) for _, extent in region) for region in sizes_of(chain).outputs]
+    assert sizes == estimated if fixed_sizes else sizes.endswith(" and 3x5")
+    whole = [d for d in result.schedule.directives if d.call is Call.SPECIALIZE]
+    for directive in whole:
+        dims, least = directive.args[::2], directive.args[1::2]
+        side = [int(text) for text in sizes.split(" and ")[0].split("x")]
+        assert all(side[dim] >= extent for dim, extent in zip(dims, least, strict=True))
+    assert fixed_sizes or whole
 
 
 def test_what_is_missing_depends_on_the_target(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -351,6 +351,8 @@ void bind_pipeline(py::module_& m) {
         [](const py::object& pipeline, const std::vector<int>& kept) { metol::strip_schedules(pipeline.ptr(), kept); },
         py::arg("pipeline"), py::arg("kept") = std::vector<int>(),
         "Take every directive off the Funcs of the pipeline, in place, but for those at the positions `kept`.");
+    m.def("reuse_device_allocations", &metol::reuse_device_allocations, py::arg("is_reused"),
+          "Say whether Halide's runtime in this process keeps memory of a device that was given back.");
     m.def(
         "placements",
         [](const py::object& pipeline) {

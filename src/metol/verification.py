@@ -12,17 +12,24 @@ import halide as hl
 from metol.errors import KernelError, MissingDeviceError, MissingToolError
 from metol.kernel_report import KernelReport, judge_kernel, launched_of
 from metol.lower import Schedule
-from metol.measure import BufferSizes, RunOptions, Status, find_ptxas, inspect_kernels, verify_schedule
+from metol.measure import (
+    BufferSizes,
+    CheckOutcome,
+    RunOptions,
+    find_ptxas,
+    inspect_kernels,
+    is_untold,
+    run_emulated,
+    verify_schedule,
+)
 from metol.pipeline import EstimateMap
 from metol.targets import Machine, can_run, parse_target
 from metol.targets.gpu import GpuMachine, detect_gpu, has_opencl_device
 
 __all__ = ["Verification", "has_cuda", "missing_device", "require_device", "require_means", "verify_for"]
 
-# What takes longer on a GPU that is emulated, at the awkward size, is left to those that have one.
+# What takes longer at one size on a GPU that is emulated is left to those that have one.
 _EMULATION_SECONDS = 60.0
-# What the driver, and Halide, call code that it does not know.
-_UNKNOWN_CODE = "CUDA_ERROR_INVALID_PTX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +185,22 @@ def _run_emulated(
     options = RunOptions(
         threads=threads, target=schedule.target, timing=None, timeout_seconds=_EMULATION_SECONDS, is_emulated=True
     )
-    row = verify_schedule(pipeline, schedule, options=options, estimates=estimates)
-    if row.is_ok:
-        summary = f"{compiled.summary}; run on an emulated GPU, for {why}: {row.detail}"
-        return replace(compiled, summary=summary, is_compared=True)
-    if row.status is Status.TIMEOUT or _UNKNOWN_CODE in row.detail:
+    checks = run_emulated(pipeline, schedule, options=options, estimates=estimates)
+    right = [check.extents for check in checks if check.outcome is CheckOutcome.VERIFIED]
+    for check in checks:
+        if check.outcome is CheckOutcome.FAILED and not is_untold(check):
+            return Verification(
+                refusal=f"on an emulated GPU, at {check.extents}: {check.detail}", kernels=compiled.kernels
+            )
+    if right:
+        sizes = " and ".join(right)
         return replace(
-            compiled, summary=f"{compiled.summary}; not run, for {why}, and on an emulated one: {row.detail}"
+            compiled,
+            summary=f"{compiled.summary}; right on an emulated GPU, for {why}, at {sizes}",
+            is_compared=True,
         )
-    return Verification(refusal=f"{row.status.value.replace('_', ' ')}: {row.detail}", kernels=compiled.kernels)
+    reasons = "; ".join(dict.fromkeys(f"at {check.extents}: {check.detail}" for check in checks))
+    return replace(compiled, summary=f"{compiled.summary}; not run, for {why}, and on an emulated one {reasons}")
 
 
 def _compile(

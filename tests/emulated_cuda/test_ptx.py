@@ -123,6 +123,11 @@ OPERATIONS: dict[str, tuple[Operands, npt.DTypeLike, Callable[..., npt.NDArray]]
         U32,
         lambda a, b: np.where(a > b, 6, 5),
     ),
+    "mov.pred %p1, -1; setp.lt.s32 %p2, {a}, 0; xor.pred %p2, %p2, %p1; selp.b32 {out}, 5, 6, %p2;": (
+        integers(I32, 1),
+        I32,
+        lambda a: np.where(a < 0, 6, 5),
+    ),
     "setp.ne.s32 %p1, {a}, {b}; mov.u32 {out}, 3; @%p1 mov.u32 {out}, 4; @!%p1 add.s32 {out}, {out}, 5;": (
         [np.arange(THREADS, dtype="i4") % 4, np.arange(THREADS, dtype="i4") % 3],
         I32,
@@ -153,6 +158,40 @@ def test_lanes_of_a_warp_exchange_values(kind: str, argument: str, source: Calla
     values = np.arange(THREADS, dtype="i4") * 3
     got = run(f"shfl.sync.{kind}.b32 {{out}}, {{a}}, {argument}, -1;", [values], "i4")
     assert list(got) == [values[thread // 32 * 32 + source(thread % 32)] for thread in range(THREADS)]
+
+
+def test_lanes_that_have_ended_are_not_waited_for() -> None:
+    body = """
+    setp.ge.s32 %p1, %r0, 16;
+    @%p1 exit;
+    shfl.sync.bfly.b32 %r1, %r0, 1, 31, -1;
+    shfl.sync.bfly.b32 %r1, %r1, 2, 31, 0xffff;
+    mul.wide.u32 %rd1, %r0, 4;
+    add.s64 %rd1, %rd0, %rd1;
+    st.global.b32 [%rd1], %r1;
+    """
+    values = np.full(THREADS, -1, "i4")
+    assert Kernel(body).launch([values], threads=THREADS) == 0
+    assert list(values) == [lane ^ 3 for lane in range(16)] + [-1] * (THREADS - 16)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "is_race"),
+    [
+        ("st.shared.b32 [%rd1], 5;", "", False),  # all write the same
+        ("st.shared.b32 [%rd1], 5; st.shared.b32 [%rd1], 5;", "ld.shared.b32 %r3, [%rd1];", False),
+        ("atom.shared.add.u32 %r2, [%rd1], 1;", "atom.shared.max.u32 %r2, [%rd1], 7;", False),
+        ("st.shared.b32 [%rd1], %r0;", "", True),
+        ("@%p1 st.shared.b32 [%rd1], 5;", "ld.shared.b32 %r3, [%rd1];", True),
+        ("atom.shared.add.u32 %r2, [%rd1], 1;", "ld.shared.b32 %r3, [%rd1];", True),
+        ("@%p1 st.shared.b32 [%rd1], 5;", "atom.shared.add.u32 %r2, [%rd1], 1;", True),
+        ("@%p1 st.shared.b32 [%rd1], 5;", "bar.sync 0; atom.shared.add.u32 %r2, [%rd1], 1;", False),
+    ],
+)
+def test_threads_may_share_a_word_in_some_ways(first: str, then: str, *, is_race: bool) -> None:
+    body = f"setp.eq.s32 %p1, %r0, 0; mov.b64 %rd1, 8; {first} {then}"
+    code = Kernel(body).launch([np.zeros(1, "i4")], threads=2, shared_bytes=64)
+    assert code == (719 if is_race else 0)
 
 
 REVERSED = """
@@ -191,7 +230,11 @@ def test_without_a_barrier_threads_race(capfd: pytest.CaptureFixture[str]) -> No
         ("ld.global.b32 %r1, [%rd0+2];", 716, "no multiple of 4"),
         ("ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd0+4];", 716, "no multiple of 16"),
         ("mov.b64 %rd1, 64; st.shared.b32 [%rd1], %r0;", 700, "4 bytes at 64 of shared memory"),
-        ("setp.lt.s32 %p1, %r0, 8; @%p1 shfl.sync.idx.b32 %r1, %r0, 0, 31, -1;", 715, "one that is elsewhere"),
+        (
+            "setp.lt.s32 %p1, %r0, 8; @%p1 shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; bar.sync 0;",
+            715,
+            "one that is elsewhere",
+        ),
         ("trap;", 719, "gives up"),
     ],
 )
@@ -209,6 +252,13 @@ def test_what_a_gpu_would_stop_at_is_told(
     [
         ("wgmma.fence.sync.aligned;", "line 13: `wgmma.fence.sync.aligned` is not known"),
         ("add.s32 %r1, somewhere, 1;", "`somewhere` is not known"),
+        ("mov.u32 %r1, %clock;", "`%clock` is not known"),
+        ("add.f16x2 %r1, %r0, %r0;", "`add.f16x2` is not known"),
+        ("fma.rn.relu.f32 %r1, %r0, %r0, %r0;", "`fma.rn.relu.f32` is not known"),
+        ("cvt.rz.f32.f64 %r1, %rd0;", "`cvt.rz.f32.f64` is not known"),
+        ("add.s32 %r1, %r0;", "`add.s32` is not known"),
+        ("ld.global.v4.b32 {%r1, %r2}, [%rd0];", "`ld.global.v4.b32` is not known"),
+        ("atom.global.inc.u32 %r1, [%rd0], %r0;", "`atom.global.inc.u32` is not known"),
         ("bra nowhere;", "there is no label `nowhere`"),
     ],
 )

@@ -273,15 +273,12 @@ void select(Thread& thread, const Instruction& i) {
     thread.registers[i.out[0]] = thread.registers[thread.registers[i.in[2]] != 0 ? i.in[0] : i.in[1]];
 }
 
+// Integers neither round nor saturate here.
 template <typename F>
-Execute decode_binary(Parts, Type type, Instruction&) {
-    return of_number<Binary<F>>(type);
-}
-
-// With `NaN` of a NaN and a number the NaN, which no compiler that we know asks for.
-template <typename F>
-Execute decode_extreme(Parts parts, Type type, Instruction&) {
-    return has_part(parts, "NaN") ? nullptr : of_number<Binary<F>>(type);
+Execute decode_sum(Parts parts, Type type, Instruction&) {
+    constexpr size_t kPlainParts = 2;
+    const Execute of_integers = of_integer<Binary<F>>(type);
+    return of_integers == nullptr ? of_float<Binary<F>>(type) : parts.size() == kPlainParts ? of_integers : nullptr;
 }
 
 template <typename Op>
@@ -305,29 +302,27 @@ Execute decode_multiply_add(Parts parts, Type type, Instruction&) {
 }
 
 Execute decode_comparison(Parts parts, Type type, Instruction& instruction) {
-    // `setp.lt.and.s32` has a predicate besides, which no compiler that we know writes.
-    constexpr size_t kParts = 3;
-    const bool is_plain = parts.size() == kParts || (parts.size() == kParts + 1 && has_part(parts, "ftz"));
     instruction.mode = mode_of(parts, kComparisons);
-    return is_plain ? of_number<SetPredicate>(type) : nullptr;
+    return of_number<SetPredicate>(type);
 }
 
 }  // namespace
 
 void add_arithmetic(OperationTable& table) {
-    table["add"] = {decode_binary<Add>};
-    table["sub"] = {decode_binary<Subtract>};
-    table["mul"] = {decode_multiply};
-    table["mad"] = {decode_multiply_add};
-    table["fma"] = {[](Parts, Type type, Instruction&) { return of_float<FusedMultiplyAdd>(type); }};
-    table["div"] = {decode_binary<Divide>};
-    table["rem"] = {[](Parts, Type type, Instruction&) { return of_integer<Binary<Remainder>>(type); }};
-    table["min"] = {decode_extreme<Minimum>};
-    table["max"] = {decode_extreme<Maximum>};
-    table["neg"] = {decode_number<Negate>};
-    table["abs"] = {decode_number<Absolute>};
-    table["setp"] = {decode_comparison};
-    table["selp"] = {[](Parts, Type, Instruction&) -> Execute { return &select; }};
+    table["add"] = {decode_sum<Add>, 2, 2, "rn ftz sat"};
+    table["sub"] = {decode_sum<Subtract>, 2, 2, "rn ftz sat"};
+    table["mul"] = {decode_multiply, 2, 2, "lo hi wide rn ftz sat"};
+    table["mad"] = {decode_multiply_add, 3, 3, "lo hi wide"};
+    table["fma"] = {[](Parts, Type type, Instruction&) { return of_float<FusedMultiplyAdd>(type); }, 3, 3,
+                    "rn ftz sat"};
+    table["div"] = {decode_number<Binary<Divide>>, 2, 2, "rn full approx ftz"};
+    table["rem"] = {[](Parts, Type type, Instruction&) { return of_integer<Binary<Remainder>>(type); }, 2, 2};
+    table["min"] = {decode_number<Binary<Minimum>>, 2, 2, "ftz"};
+    table["max"] = {decode_number<Binary<Maximum>>, 2, 2, "ftz"};
+    table["neg"] = {decode_number<Negate>, 1, 1, "ftz"};
+    table["abs"] = {decode_number<Absolute>, 1, 1, "ftz"};
+    table["setp"] = {decode_comparison, 2, 2, "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan ftz"};
+    table["selp"] = {[](Parts, Type, Instruction&) -> Execute { return &select; }, 3, 3};
 }
 
 }  // namespace metol::emulated

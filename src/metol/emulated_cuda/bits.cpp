@@ -169,10 +169,19 @@ Execute decode_integer(Parts, Type type, Instruction&) {
     return of_integer<Op>(type);
 }
 
+// A predicate is true whatever it is but 0: compilers write -1 for true.
+template <typename F>
+struct OfPredicates {
+    static void run(Thread& thread, const Instruction& i) {
+        const bool first = thread.registers[i.in[0]] != 0;
+        const bool second = thread.registers[i.in[1]] != 0;
+        thread.registers[i.out[0]] = F::template of<bool>(first, second) ? 1 : 0;
+    }
+};
+
 template <typename F>
 Execute decode_logical(Parts, Type type, Instruction&) {
-    // Predicates are 0 or 1.
-    return type == Type::Pred ? &Bitwise<F>::template run<uint64_t> : of_integer<Bitwise<F>>(type);
+    return type == Type::Pred ? &OfPredicates<F>::run : of_integer<Bitwise<F>>(type);
 }
 
 Execute decode_funnel(Parts parts, Type, Instruction& instruction) {
@@ -184,20 +193,21 @@ Execute decode_funnel(Parts parts, Type, Instruction& instruction) {
 }  // namespace
 
 void add_bits(OperationTable& table) {
-    table["and"] = {decode_logical<And>};
-    table["or"] = {decode_logical<Or>};
-    table["xor"] = {decode_logical<ExclusiveOr>};
+    table["and"] = {decode_logical<And>, 2, 2};
+    table["or"] = {decode_logical<Or>, 2, 2};
+    table["xor"] = {decode_logical<ExclusiveOr>, 2, 2};
     table["not"] = {
-        [](Parts, Type type, Instruction&) { return type == Type::Pred ? &not_predicate : of_integer<Not>(type); }};
-    table["shl"] = {decode_integer<ShiftLeft>};
-    table["shr"] = {decode_integer<ShiftRight>};
-    table["shf"] = {decode_funnel};
-    table["popc"] = {decode_integer<CountOnes>};
-    table["clz"] = {decode_integer<CountLeadingZeros>};
-    table["brev"] = {decode_integer<ReverseBits>};
-    table["bfe"] = {decode_integer<ExtractBits>};
-    table["bfi"] = {decode_integer<InsertBits>};
-    table["prmt"] = {decode_integer<Permute>};
+        [](Parts, Type type, Instruction&) { return type == Type::Pred ? &not_predicate : of_integer<Not>(type); }, 1,
+        1};
+    table["shl"] = {decode_integer<ShiftLeft>, 2, 2};
+    table["shr"] = {decode_integer<ShiftRight>, 2, 2};
+    table["shf"] = {decode_funnel, 3, 3, "l r wrap clamp"};
+    table["popc"] = {decode_integer<CountOnes>, 1, 1};
+    table["clz"] = {decode_integer<CountLeadingZeros>, 1, 1};
+    table["brev"] = {decode_integer<ReverseBits>, 1, 1};
+    table["bfe"] = {decode_integer<ExtractBits>, 3, 3};
+    table["bfi"] = {decode_integer<InsertBits>, 4, 4};
+    table["prmt"] = {decode_integer<Permute>, 3, 3};
 }
 
 }  // namespace metol::emulated

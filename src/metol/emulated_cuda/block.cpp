@@ -10,6 +10,7 @@ namespace metol::emulated {
 namespace {
 
 constexpr uint8_t kUnwritten = 0xff;
+constexpr uint64_t kUnspecified = 0xffffffff;
 
 size_t product(const Extents& extents) {
     return static_cast<size_t>(extents[0]) * static_cast<size_t>(extents[1]) * static_cast<size_t>(extents[2]);
@@ -48,8 +49,6 @@ std::optional<int32_t> source_lane(Shuffle kind, int32_t lane, uint32_t argument
         case Shuffle::Index:
             from = static_cast<int32_t>(least | (by & ~segment));
             is_inside = from <= static_cast<int32_t>(most);
-            break;
-        case Shuffle::Barrier:
             break;
     }
     return is_inside ? std::optional(from) : std::nullopt;
@@ -133,12 +132,16 @@ void Block::pass_shuffles() {
     }
 }
 
+bool Block::waits_at(const Thread& thread, const Instruction& instruction) const {
+    return thread.wait == Wait::Shuffle && &kernel_.code[static_cast<size_t>(thread.next) - 1] == &instruction;
+}
+
+// All lanes of the mask that have not ended take part, and no others (§9.7.9.6).
 void Block::check_shuffle(std::span<const Thread> warp, const Instruction& instruction, uint32_t mask) const {
     for (const Thread& thread : warp) {
         const bool is_named = (mask >> (thread.number % kWarpThreads) & 1U) != 0;
-        const bool is_here =
-            thread.wait == Wait::Shuffle && &kernel_.code[static_cast<size_t>(thread.next) - 1] == &instruction;
-        if (is_named != is_here) {
+        const bool is_here = waits_at(thread, instruction);
+        if (is_named != is_here && thread.wait != Wait::End) {
             throw fault(Fault::IllegalInstruction, thread, instruction,
                         is_named ? "lanes exchange values with one that is elsewhere" : "a lane is not in its mask");
         }
@@ -146,29 +149,27 @@ void Block::check_shuffle(std::span<const Thread> warp, const Instruction& instr
 }
 
 void Block::shuffle(std::span<Thread> warp, const Instruction& instruction) {
-    const auto first = std::ranges::find_if(warp, [](const Thread& thread) { return thread.wait == Wait::Shuffle; });
-    const auto kind = static_cast<Shuffle>(instruction.mode);
-    const bool is_barrier = kind == Shuffle::Barrier;
-    check_shuffle(warp, instruction, static_cast<uint32_t>(first->registers[instruction.in[is_barrier ? 0 : 3]]));
+    const auto first = std::ranges::find_if(warp, [&](const Thread& one) { return waits_at(one, instruction); });
+    check_shuffle(warp, instruction, static_cast<uint32_t>(first->registers[instruction.in[3]]));
+    // What comes of a lane that takes no part is not specified.
     std::array<uint64_t, kWarpThreads> values{};
-    for (size_t i = 0; i < warp.size() && !is_barrier; i++) {
-        values[i] = warp[i].registers[instruction.in[0]];
+    values.fill(kUnspecified);
+    std::array<bool, kWarpThreads> takes_part{};
+    for (size_t i = 0; i < warp.size(); i++) {
+        takes_part[i] = waits_at(warp[i], instruction);
+        values[i] = takes_part[i] ? warp[i].registers[instruction.in[0]] & kUnspecified : kUnspecified;
     }
     for (size_t i = 0; i < warp.size(); i++) {
-        Thread& thread = warp[i];
-        thread.wait = Wait::Nothing;
-        if (is_barrier) {
+        if (!takes_part[i]) {
             continue;
         }
+        Thread& thread = warp[i];
         const auto argument = static_cast<uint32_t>(thread.registers[instruction.in[1]]);
         const auto clamp = static_cast<uint32_t>(thread.registers[instruction.in[2]]);
+        const auto kind = static_cast<Shuffle>(instruction.mode);
         const auto source = source_lane(kind, static_cast<int32_t>(i), argument, clamp);
-        const auto from = static_cast<size_t>(source.value_or(static_cast<int32_t>(i)));
-        if (from >= warp.size()) {
-            throw fault(Fault::IllegalInstruction, thread, instruction,
-                        "a lane takes a value from one that is not there");
-        }
-        thread.registers[instruction.out[0]] = values[from] & 0xffffffffU;
+        thread.wait = Wait::Nothing;
+        thread.registers[instruction.out[0]] = values[static_cast<size_t>(source.value_or(static_cast<int32_t>(i)))];
         if (instruction.out[1] != kNone) {
             thread.registers[instruction.out[1]] = source ? 1 : 0;
         }
@@ -241,7 +242,13 @@ void Block::store_to(const Thread& thread, const Instruction& instruction, uint6
 
 uint8_t* Block::update_at(const Thread& thread, const Instruction& instruction, uint64_t address, size_t bytes) {
     const Place found = place(thread, instruction, address, bytes);
-    return found.space == Space::Shared ? shared_.at(found.offset) : found.bytes;
+    if (found.space != Space::Shared) {
+        return found.bytes;
+    }
+    if (!shared_.note_update(found.offset, bytes, thread.number)) {
+        throw race(thread, instruction, found.offset);
+    }
+    return shared_.at(found.offset);
 }
 
 FaultError Block::race(const Thread& thread, const Instruction& instruction, uint64_t offset) const {

@@ -60,6 +60,7 @@ class Block {
     void start(const Extents& index);
     void run_until_wait(Thread& thread);
     void pass_shuffles();
+    bool waits_at(const Thread& thread, const Instruction& instruction) const;
     void shuffle(std::span<Thread> warp, const Instruction& instruction);
     void check_shuffle(std::span<const Thread> warp, const Instruction& instruction, uint32_t mask) const;
     Place place(const Thread& thread, const Instruction& instruction, uint64_t address, size_t bytes) const;
@@ -75,8 +76,8 @@ class Block {
     Extents index_{};
 };
 
-// How a shuffle chooses the lane to take a value from (§9.7.9.6), and a barrier of a warp, which takes none.
-enum class Shuffle : uint8_t { Up, Down, Butterfly, Index, Barrier };
+// How a shuffle chooses the lane to take a value from (§9.7.9.6).
+enum class Shuffle : uint8_t { Up, Down, Butterfly, Index };
 
 // Runs all blocks of a launch.
 void run_launch(const Launch& launch, GlobalMemory& global);

@@ -13,7 +13,10 @@ void end(Thread& thread, const Instruction&) {
     thread.wait = Wait::End;
 }
 
-void wait_for_block(Thread& thread, const Instruction&) {
+void wait_for_block(Thread& thread, const Instruction& i) {
+    if (thread.registers[i.in[0]] != 0) {
+        throw thread.block->fault(Fault::InvalidPtx, thread, i, "a barrier other than the first is not known");
+    }
     thread.wait = Wait::Barrier;
 }
 
@@ -41,11 +44,7 @@ Execute decode_shuffle(Parts parts, Type, Instruction& instruction) {
     return has_part(parts, "sync") ? &wait_for_warp : nullptr;
 }
 
-Execute decode_barrier(Parts parts, Type, Instruction& instruction) {
-    if (has_part(parts, "warp")) {
-        instruction.mode = static_cast<uint8_t>(Shuffle::Barrier);
-        return &wait_for_warp;
-    }
+Execute decode_barrier(Parts parts, Type, Instruction&) {
     return has_part(parts, "sync") ? &wait_for_block : nullptr;
 }
 
@@ -57,15 +56,20 @@ Execute decode_as(Parts, Type, Instruction&) {
 }  // namespace
 
 void add_control(OperationTable& table) {
-    table["bra"] = {decode_as<jump>, false};
-    table["ret"] = {decode_as<end>, false};
-    table["exit"] = {decode_as<end>, false};
-    table["trap"] = {decode_as<trap>, false};
-    table["membar"] = {decode_as<do_nothing>, false};
-    table["fence"] = {decode_as<do_nothing>, false};
-    table["bar"] = {decode_barrier, false};
-    table["barrier"] = {decode_barrier, false};
-    table["shfl"] = {decode_shuffle};
+    const auto plain = [](Operation::Decode decode, std::string_view modifiers) {
+        return Operation{.decode = decode, .modifiers = modifiers, .has_result = false, .has_type = false};
+    };
+    table["bra"] = plain(decode_as<jump>, "uni");
+    table["ret"] = plain(decode_as<end>, "uni");
+    table["exit"] = plain(decode_as<end>, "");
+    table["trap"] = plain(decode_as<trap>, "");
+    table["membar"] = plain(decode_as<do_nothing>, "cta gl sys");
+    table["fence"] = plain(decode_as<do_nothing>, "sc acq_rel cta gpu sys");
+    Operation barrier = plain(decode_barrier, "sync aligned cta");
+    barrier.least_inputs = barrier.most_inputs = 1;
+    table["bar"] = barrier;
+    table["barrier"] = barrier;
+    table["shfl"] = {decode_shuffle, 4, 4, "sync up down bfly idx"};
 }
 
 }  // namespace metol::emulated

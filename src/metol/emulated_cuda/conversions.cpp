@@ -94,6 +94,11 @@ Execute decode_conversion(Parts parts, Type from, Instruction& instruction) {
         return nullptr;
     }
     instruction.mode = mode_of(parts, kRoundings);
+    // What becomes a float is rounded to the nearest, or was rounded to a whole number.
+    if (of_float<ConvertFrom<float>>(*to) != nullptr && instruction.mode != kNearest &&
+        (instruction.mode & kToInteger) == 0) {
+        return nullptr;
+    }
     switch (from) {
         case Type::U8:
             return of_number<ConvertFrom<uint8_t>>(*to);
@@ -145,6 +150,10 @@ void move(Thread& thread, const Instruction& i) {
     thread.registers[i.out[0]] = thread.registers[i.in[0]];
 }
 
+void move_predicate(Thread& thread, const Instruction& i) {
+    thread.registers[i.out[0]] = thread.registers[i.in[0]] != 0 ? 1 : 0;
+}
+
 // Several registers as one, the first the lowest bits; and one as several.
 template <int kBits>
 void pack(Thread& thread, const Instruction& i) {
@@ -167,7 +176,7 @@ void unpack(Thread& thread, const Instruction& i) {
 // A tuple of registers is one operand, of `count` elements, on one of both sides.
 Execute decode_move(Parts, Type type, Instruction& instruction) {
     if (instruction.count == 1) {
-        return &move;
+        return type == Type::Pred ? &move_predicate : &move;
     }
     const bool packs = instruction.in[1] != kNone;
     const int bits = type == Type::B64 ? 64 : type == Type::B32 ? 32 : 0;
@@ -186,9 +195,9 @@ Execute decode_move(Parts, Type type, Instruction& instruction) {
 }  // namespace
 
 void add_conversions(OperationTable& table) {
-    table["cvt"] = {decode_conversion};
-    table["cvta"] = {decode_address};
-    table["mov"] = {decode_move};
+    table["cvt"] = {decode_conversion, 1, 1, "rn rz rm rp rni rzi rmi rpi sat ftz"};
+    table["cvta"] = {decode_address, 1, 1, "to global shared local const"};
+    table["mov"] = {decode_move, 1, 4};
 }
 
 }  // namespace metol::emulated

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 
 #include "emulated_cuda/block.hpp"
@@ -27,6 +28,7 @@ using metol::emulated::Module;
 enum Result : int32_t {
     kSuccess = 0,
     kInvalidValue = 1,
+    kOutOfMemory = 2,
     kInvalidDevice = 101,
     kInvalidPtx = static_cast<int32_t>(Fault::InvalidPtx),
     kNotFound = 500,
@@ -239,6 +241,8 @@ int32_t cuModuleLoadData(void** loaded, const void* ptx) {
         return kSuccess;
     } catch (const EmulationError& error) {
         return report("reading PTX", error.what(), kInvalidPtx);
+    } catch (const std::bad_alloc&) {
+        return kOutOfMemory;
     }
 }
 
@@ -271,8 +275,12 @@ int32_t cuFuncSetAttribute(void*, int32_t, int32_t) {
 
 int32_t cuMemAlloc_v2(uint64_t* address, size_t bytes) {
     const std::lock_guard lock(device().mutex);
-    *address = device().memory.allocate(bytes);
-    return kSuccess;
+    try {
+        *address = device().memory.allocate(bytes);
+        return kSuccess;
+    } catch (const std::bad_alloc&) {
+        return kOutOfMemory;
+    }
 }
 
 int32_t cuMemFree_v2(uint64_t address) {
@@ -378,6 +386,8 @@ int32_t cuLaunchKernel(void* function, uint32_t blocks_x, uint32_t blocks_y, uin
         return kSuccess;
     } catch (const FaultError& fault) {
         return report("running", fault.what(), static_cast<int32_t>(fault.fault));
+    } catch (const std::bad_alloc&) {
+        return kOutOfMemory;
     }
 }
 

@@ -66,15 +66,15 @@ Execute decode_function(Parts, Type type, Instruction&) {
 }  // namespace
 
 void add_functions(OperationTable& table) {
-    table["sqrt"] = {decode_function<SquareRoot>};
-    table["rsqrt"] = {decode_function<ReciprocalSquareRoot>};
-    table["rcp"] = {decode_function<Reciprocal>};
-    table["sin"] = {decode_function<Sine>};
-    table["cos"] = {decode_function<Cosine>};
-    table["ex2"] = {decode_function<PowerOfTwo>};
-    table["lg2"] = {decode_function<BinaryLogarithm>};
-    table["tanh"] = {decode_function<HyperbolicTangent>};
-    table["copysign"] = {[](Parts, Type type, Instruction&) { return of_float<CopySign>(type); }};
+    table["sqrt"] = {decode_function<SquareRoot>, 1, 1, "rn approx ftz"};
+    table["rsqrt"] = {decode_function<ReciprocalSquareRoot>, 1, 1, "approx ftz"};
+    table["rcp"] = {decode_function<Reciprocal>, 1, 1, "rn approx ftz"};
+    table["sin"] = {decode_function<Sine>, 1, 1, "approx ftz"};
+    table["cos"] = {decode_function<Cosine>, 1, 1, "approx ftz"};
+    table["ex2"] = {decode_function<PowerOfTwo>, 1, 1, "approx ftz"};
+    table["lg2"] = {decode_function<BinaryLogarithm>, 1, 1, "approx ftz"};
+    table["tanh"] = {decode_function<HyperbolicTangent>, 1, 1, "approx"};
+    table["copysign"] = {[](Parts, Type type, Instruction&) { return of_float<CopySign>(type); }, 2, 2};
 }
 
 }  // namespace metol::emulated

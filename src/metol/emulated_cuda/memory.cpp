@@ -54,7 +54,7 @@ void GlobalMemory::forget(std::span<uint8_t> bytes) {
 }
 
 bool GlobalMemory::holds(uint64_t address, size_t bytes) {
-    if (address >= last_.begin && address + bytes <= last_.end) {
+    if (last_.holds(address, bytes)) {
         return true;
     }
     auto after = ranges_.upper_bound(address);
@@ -62,7 +62,7 @@ bool GlobalMemory::holds(uint64_t address, size_t bytes) {
         return false;
     }
     const Range& range = (--after)->second;
-    if (address + bytes > range.end) {
+    if (!range.holds(address, bytes)) {
         return false;
     }
     last_ = range;
@@ -79,10 +79,8 @@ bool SharedMemory::note_load(uint64_t offset, size_t bytes, int32_t thread) {
     bool is_alone = true;
     for (size_t i = offset; i < offset + bytes; i++) {
         Use& use = uses_[i];
-        is_alone = is_alone && (use.write_turn != turn_ || use.writer == thread);
-        const bool is_other = use.read_turn == turn_ && use.reader != thread;
-        use.read_turn = turn_;
-        use.reader = is_other ? kMany : thread;
+        is_alone = is_alone && use.written.is_of(turn_, thread) && use.updated.is_by(turn_, thread);
+        use.read.add(turn_, thread);
     }
     return is_alone;
 }
@@ -92,13 +90,38 @@ bool SharedMemory::note_store(uint64_t offset, const uint8_t* value, size_t byte
     for (size_t i = offset; i < offset + bytes; i++) {
         Use& use = uses_[i];
         const bool is_changed = bytes_[i] != value[i - offset];
-        const bool is_written = use.write_turn == turn_ && use.writer != thread;
-        const bool is_read = use.read_turn == turn_ && use.reader != thread;
-        is_alone = is_alone && (!is_changed || (!is_written && !is_read));
-        use.write_turn = turn_;
-        use.writer = thread;
+        const bool is_free = use.written.is_by(turn_, thread) && use.read.is_by(turn_, thread);
+        is_alone = is_alone && (!is_changed || is_free) && use.updated.is_by(turn_, thread);
+        use.written.add(turn_, thread);
     }
     return is_alone;
+}
+
+bool SharedMemory::note_update(uint64_t offset, size_t bytes, int32_t thread) {
+    bool is_alone = true;
+    for (size_t i = offset; i < offset + bytes; i++) {
+        Use& use = uses_[i];
+        is_alone = is_alone && use.written.is_by(turn_, thread) && use.read.is_by(turn_, thread);
+        use.updated.add(turn_, thread);
+    }
+    return is_alone;
+}
+
+void SharedMemory::Threads::add(int32_t now, int32_t thread) {
+    if (turn != now) {
+        *this = {now, thread, kNone, false};
+    } else if (thread != first && thread != second) {
+        are_more = second != kNone;
+        second = second == kNone ? thread : second;
+    }
+}
+
+bool SharedMemory::Threads::is_by(int32_t now, int32_t thread) const {
+    return turn != now || (first == thread && second == kNone);
+}
+
+bool SharedMemory::Threads::is_of(int32_t now, int32_t thread) const {
+    return turn != now || first == thread || second == thread || are_more;
 }
 
 }  // namespace metol::emulated

@@ -33,6 +33,9 @@ class GlobalMemory {
         uint64_t begin = 1;
         uint64_t end = 0;
         bool is_own = false;
+        bool holds(uint64_t address, size_t bytes) const {
+            return address >= begin && address < end && bytes <= end - address;
+        }
     };
     std::map<uint64_t, Range> ranges_;
     Range last_;
@@ -53,16 +56,25 @@ class SharedMemory {
     // Notes an access of a thread; false where it races with that of another.
     bool note_load(uint64_t offset, size_t bytes, int32_t thread);
     bool note_store(uint64_t offset, const uint8_t* value, size_t bytes, int32_t thread);
+    bool note_update(uint64_t offset, size_t bytes, int32_t thread);
 
   private:
-    // Who went to a byte last, and after how many barriers: `kMany` for several readers.
-    struct Use {
-        int32_t write_turn = -1;
-        int32_t writer = kNone;
-        int32_t read_turn = -1;
-        int32_t reader = kNone;
+    // Those that went to a byte since some barrier; of more than two it is not known who.
+    struct Threads {
+        int32_t turn = -1;
+        int32_t first = kNone;
+        int32_t second = kNone;
+        bool are_more = false;
+        void add(int32_t now, int32_t thread);
+        // Has no other thread been there? Has, where any has, this one, as far as is known?
+        bool is_by(int32_t now, int32_t thread) const;
+        bool is_of(int32_t now, int32_t thread) const;
     };
-    static constexpr int32_t kMany = -2;
+    struct Use {
+        Threads written;
+        Threads read;
+        Threads updated;  // atomically
+    };
     std::vector<uint8_t> bytes_;
     std::vector<Use> uses_;
     int32_t turn_ = 0;

@@ -53,7 +53,7 @@ struct Store {
     }
 };
 
-enum Update : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor, kExchange, kCompareAndSwap };
+enum Update : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor, kExchange, kCompareAndSwap, kNoUpdate };
 
 constexpr std::array<Mode, 8> kUpdates = {{
     {"add", kAdd},
@@ -107,23 +107,44 @@ struct Atomic {
 template <typename Op>
 Execute decode_access(Parts parts, Type type, Instruction& instruction) {
     note_space(parts, instruction);
-    return of_number<Op>(type);
+    const int count = has_part(parts, "v4") ? 4 : has_part(parts, "v2") ? 2 : 1;
+    return instruction.count == count ? of_number<Op>(type) : nullptr;
 }
 
 Execute decode_atomic(Parts parts, Type type, Instruction& instruction) {
     note_space(parts, instruction);
-    instruction.mode = mode_of(parts, kUpdates);
-    return of_number<Atomic>(type);
+    instruction.mode = mode_of(parts, kUpdates, kNoUpdate);
+    const bool is_swap = instruction.mode == kCompareAndSwap;
+    const bool is_whole = instruction.mode != kNoUpdate && is_swap == (instruction.in[1] != kNone);
+    return is_whole ? of_number<Atomic>(type) : nullptr;
 }
+
+constexpr std::string_view kLoadModifiers =
+    "global shared local const param nc volatile weak relaxed sys gpu cta v2 v4";
+constexpr std::string_view kStoreModifiers = "global shared local volatile weak relaxed sys gpu cta v2 v4";
+constexpr std::string_view kAtomicModifiers =
+    "global shared relaxed acquire release acq_rel sys gpu cta noftz add min max and or xor exch cas";
 
 }  // namespace
 
 void add_memory_accesses(OperationTable& table) {
-    table["ld"] = {decode_access<Load>};
-    table["ldu"] = {decode_access<Load>};
-    table["st"] = {decode_access<Store>, false};
-    table["atom"] = {decode_atomic};
-    table["red"] = {decode_atomic, false};
+    const Operation load = {.decode = decode_access<Load>, .modifiers = kLoadModifiers, .has_address = true};
+    table["ld"] = load;
+    table["ldu"] = load;
+    table["st"] = {.decode = decode_access<Store>,
+                   .least_inputs = 1,
+                   .most_inputs = 4,
+                   .modifiers = kStoreModifiers,
+                   .has_result = false,
+                   .has_address = true};
+    Operation atomic = {.decode = decode_atomic,
+                        .least_inputs = 1,
+                        .most_inputs = 2,
+                        .modifiers = kAtomicModifiers,
+                        .has_address = true};
+    table["atom"] = atomic;
+    atomic.has_result = false;
+    table["red"] = atomic;
 }
 
 }  // namespace metol::emulated

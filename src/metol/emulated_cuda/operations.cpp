@@ -52,6 +52,30 @@ std::vector<std::string_view> split(std::string_view opcode) {
     }
 }
 
+bool is_word_of(std::string_view words, std::string_view word) {
+    while (!words.empty()) {
+        const size_t end = std::min(words.find(' '), words.size());
+        if (words.substr(0, end) == word) {
+            return true;
+        }
+        words.remove_prefix(std::min(end + 1, words.size()));
+    }
+    return false;
+}
+
+// Are all parts of an opcode and all its operands such as the operation has?
+bool has_form(const Operation& operation, Parts parts, const Instruction& instruction) {
+    const auto inputs = std::ranges::count_if(instruction.in, [](int32_t place) { return place != kNone; });
+    const bool has_result = instruction.out[0] != kNone;
+    const bool has_address = instruction.address != kNone;
+    return inputs >= operation.least_inputs && inputs <= operation.most_inputs &&
+           (has_result == operation.has_result) && has_address == operation.has_address &&
+           type_of(parts.back()).has_value() == operation.has_type &&
+           std::all_of(parts.begin() + 1, parts.end(), [&](std::string_view part) {
+               return (operation.has_type && type_of(part)) || is_word_of(operation.modifiers, part);
+           });
+}
+
 }  // namespace
 
 std::optional<Type> type_of(std::string_view part) {
@@ -79,13 +103,14 @@ bool has_result(std::string_view opcode) {
 
 void decode_opcode(std::string_view opcode, Instruction& instruction) {
     const std::vector<std::string_view> parts = split(opcode);
-    if (const auto found = operations().find(parts.front()); found != operations().end()) {
+    const auto found = operations().find(parts.front());
+    if (found != operations().end() && has_form(found->second, parts, instruction)) {
         const Type type = type_of(parts.back()).value_or(Type::B32);
         instruction.is_saturating = has_part(parts, "sat");
         instruction.execute = found->second.decode(parts, type, instruction);
     }
     if (instruction.execute == nullptr) {
-        throw EmulationError("`" + std::string(opcode) + "` is not known");
+        throw EmulationError(std::string("`").append(opcode).append("` is not known"));
     }
 }
 

@@ -13,11 +13,18 @@ namespace metol::emulated {
 using Parts = std::span<const std::string_view>;
 
 struct Operation {
-    // Returns what runs an opcode, given its parts and its type, and notes its modes in the instruction; nullptr where
-    // it has no such form.
+    // Returns what runs an opcode, given its parts and its type, and notes its modes in the instruction, whose operands
+    // are there; nullptr where it has no such form.
     using Decode = Execute (*)(Parts parts, Type type, Instruction& instruction);
     Decode decode = nullptr;
-    bool has_result = true;  // its first operand is written to
+    int least_inputs = 0;
+    int most_inputs = 0;
+    // Parts that it may have beside its name and its types, with spaces between: whatever else there is may change
+    // what it does.
+    std::string_view modifiers = {};
+    bool has_result = true;    // its first operand is written to
+    bool has_type = true;      // its last part is one
+    bool has_address = false;  // one operand is
 };
 
 using OperationTable = std::unordered_map<std::string_view, Operation>;

@@ -339,7 +339,9 @@ int32_t KernelParser::register_of(std::string_view name) {
     if (const auto special = kSpecialNames.find(name); special != kSpecialNames.end()) {
         return special->second;
     }
-    if (!name.starts_with('%') && name != "_" && !declared_.contains(name)) {
+    // `.reg .b32 %r<9>` declares %r0 to %r8.
+    const std::string_view family = name.substr(0, name.find_last_not_of("0123456789") + 1);
+    if (name != "_" && !declared_.contains(name) && !declared_.contains(family)) {
         cursor_.fail(quoted(name) + " is not known");
     }
     const auto [found, is_new] = registers_.try_emplace(name, static_cast<int32_t>(kernel_.registers.size()));

@@ -11,6 +11,7 @@ from metol.lazy_names import lazy_names
 if TYPE_CHECKING:
     from metol.measure.acceptance import Acceptance
     from metol.measure.block_limits import BlockLimits
+    from metol.measure.emulation import is_untold, run_emulated
     from metol.measure.gate import BufferSizes
     from metol.measure.given_inputs import GivenInputs
     from metol.measure.given_values import InputValue
@@ -69,8 +70,10 @@ __all__ = [
     "find_ptxas",
     "inspect_kernels",
     "is_own",
+    "is_untold",
     "measure_search",
     "measure_together",
+    "run_emulated",
     "save_pipeline",
     "schedule_at_root",
     "sizes_to_check",
@@ -115,6 +118,8 @@ _HOMES = {
     "find_ptxas": "metol.measure.ptxas",
     "is_own": "metol.measure.scheduler",
     "inspect_kernels": "metol.measure.kernel_inspection",
+    "is_untold": "metol.measure.emulation",
+    "run_emulated": "metol.measure.emulation",
     "measure_search": "metol.measure.search_trial",
     "measure_together": "metol.measure.together",
     "save_pipeline": "metol.measure.serialized",

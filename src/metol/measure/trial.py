@@ -54,7 +54,7 @@ class RunOptions:
     memory_bytes: int | None = None
     """Address space that a child may take; three quarters of this machine's memory if None."""
     is_emulated: bool = False
-    """Whether code for CUDA runs on the emulated GPU, at the awkward size alone, for it is slow; nothing is timed."""
+    """Whether code for CUDA runs on the emulated GPU (`run_emulated`); nothing is timed there."""
 
     @property
     def is_on_device(self) -> bool:
@@ -81,7 +81,7 @@ class Trial:
         self._timed_seconds = 0.0
         self.was_killed = False
         memory_bytes = options.memory_bytes or int(_MEMORY_SHARE * physical_memory_bytes())
-        memory_bytes = memory_bytes if may_limit_memory(options.target) else 0
+        memory_bytes = memory_bytes if options.is_emulated or may_limit_memory(options.target) else 0
         self._child: Child | None = Child(threads=options.threads, memory_bytes=memory_bytes)
 
     @property
@@ -184,8 +184,8 @@ class Trial:
         texts = [note] if note else []
         is_verified = True
         must_refuse = self._scheduler.has_fixed_sizes
-        for place, case in enumerate(cases[-1:] if self._options.is_emulated else cases):
-            step = f"running at the {Path(case).name} size"
+        for place, case in enumerate(cases):
+            step = f"running at the {'awkward' if place else 'estimated'} size"
             verdict = self._ask(m.Verify(case), Status.RUN_FAILED, step, may_refuse=place > 0)
             if verdict is None:
                 return

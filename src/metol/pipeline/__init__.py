@@ -16,6 +16,7 @@ from metol.pipeline.dag import (
     func_names,
     op_classes,
     placements,
+    reuse_device_allocations,
     strip_schedules,
 )
 from metol.pipeline.estimates import EstimateMap, read_estimates
@@ -34,5 +35,6 @@ __all__ = [
     "op_classes",
     "placements",
     "read_estimates",
+    "reuse_device_allocations",
     "strip_schedules",
 ]

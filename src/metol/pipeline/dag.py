@@ -74,6 +74,11 @@ def extract(
     )
 
 
+def reuse_device_allocations(*, is_reused: bool) -> None:
+    """Say whether Halide's runtime in this process keeps memory of a device that was given back, for what asks next."""
+    _core.reuse_device_allocations(is_reused)
+
+
 def strip_schedules(pipeline: object, kept: Sequence[int] = ()) -> None:
     """Take every directive off every Func that `pipeline` reaches, in place; estimates stay.
 

@@ -76,6 +76,9 @@ std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& es
 // `func_names` and their wrappers. What `rfactor` made cannot be undone.
 void strip_schedules(PyObject* pipeline, const std::vector<int>& kept);
 
+// May Halide's runtime in this process keep memory of a device that was given back, for what asks next?
+void reuse_device_allocations(bool is_reused);
+
 // Where a Func's schedule puts it.
 struct ScheduledAt {
     enum class Kind { Inline, Root, At } kind;

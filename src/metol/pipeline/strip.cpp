@@ -146,6 +146,10 @@ std::vector<std::string> pure_args(const hi::Function& function, const hi::Defin
     return names;
 }
 
+void reuse_device_allocations(bool is_reused) {
+    Halide::Internal::JITSharedRuntime::reuse_device_allocations(is_reused);
+}
+
 void strip_schedules(PyObject* object, const std::vector<int>& kept) {
     const std::vector<std::string> names = kept.empty() ? std::vector<std::string>() : func_names(object);
     translate_halide_errors([&] {
