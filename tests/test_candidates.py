@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import pytest
 from small_pipelines import chain, schedule_with
@@ -40,19 +41,27 @@ class Judge:
     def __init__(self, spills: Sequence[int], refused: Collection[int] = ()) -> None:
         self.spills = spills
         self.refused = refused
+        self.inspected: list[int] = []
         self.verified: list[int] = []
+        self.wrong: Collection[int] = ()
 
     def refuse(self, schedule: Schedule) -> str:
         return "no" if len(schedule.directives) in self.refused else ""
 
-    def verify(self, schedule: Schedule) -> Verification:
+    def inspect(self, schedule: Schedule) -> Verification:
         place = len(schedule.directives)
-        self.verified.append(place)
+        self.inspected.append(place)
         spill = self.spills[place] if place < len(self.spills) else 0
         return Verification(kernels=(report_of(0), report_of(spill)))
 
-    def choose(self) -> tuple[Choice | None, tuple[str, ...]]:
-        return first_accepted(candidates(len(self.spills)), schedule_with(chain, ()), self.refuse, self.verify)
+    def verify(self, schedule: Schedule, inspected: Verification) -> Verification:
+        place = len(schedule.directives)
+        self.verified.append(place)
+        return replace(inspected, is_compared=True, refusal="it is wrong" if place in self.wrong else "")
+
+    def choose(self, found: list[Candidate] | None = None) -> tuple[Choice | None, tuple[str, ...]]:
+        found = found or candidates(len(self.spills))
+        return first_accepted(found, schedule_with(chain, ()), self.refuse, self.inspect, self.verify)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +94,8 @@ def test_what_is_refused_is_not_looked_at_for_spills() -> None:
     choice, refusals = judge.choose()
     assert choice is not None
     assert len(choice.schedule.directives) == 2
-    assert judge.verified == [1, 2]
+    assert judge.inspected == [1, 2]
+    assert judge.verified == [2]
     assert refusals == ("the best found: no", "the next best found: its kernels spill 16 B of registers")
 
 
@@ -93,15 +103,33 @@ def test_only_a_few_are_assembled_where_all_spill() -> None:
     judge = Judge((900, 800, 700, 600, 500, 0, 0))
     choice, _ = judge.choose()
     assert choice is not None
-    assert judge.verified == [0, 1, 2, 3, 4]
+    assert judge.inspected == [0, 1, 2, 3, 4]
+    # Only what is to be returned is run.
+    assert judge.verified == [2]
     assert choice.verification.spill_bytes == 700
+    assert choice.verification.is_compared
+
+
+def test_what_is_wrong_gives_way_to_what_spills_no_more_and_then_to_the_rest() -> None:
+    judge = Judge((60, 50, 50))
+    judge.wrong = (0,)
+    choice, refusals = judge.choose()
+    assert choice is not None
+    assert len(choice.schedule.directives) == 1
+    assert judge.verified == [0, 1]
+    assert "the best found: it is wrong" in refusals
+    judge.wrong = (0, 1, 2)
+    choice, refusals = judge.choose()
+    assert choice is not None
+    assert choice.candidate.origin == "root"
+    assert sum("it is wrong" in refusal for refusal in refusals) == 3
+    assert sum("its kernels spill" in refusal for refusal in refusals) == 3
 
 
 def test_what_is_much_dearer_does_not_stand_in_for_what_spills() -> None:
     judge = Judge((40, 0))
-    frame = schedule_with(chain, ())
-    cheap, _ = first_accepted(candidates(2, step=0.2), frame, judge.refuse, judge.verify)
-    dear, _ = first_accepted(candidates(2, step=0.3), frame, judge.refuse, judge.verify)
+    cheap, _ = judge.choose(candidates(2, step=0.2))
+    dear, _ = judge.choose(candidates(2, step=0.3))
     assert cheap is not None
     assert dear is not None
     assert (cheap.candidate.origin, dear.candidate.origin) == ("alternative", "search")

@@ -233,8 +233,8 @@ def test_kernels_of_both_strategies_are_assembled_for_three_gpus_and_run_on_open
         for gpu in ("rtx2080ti", "a100", "h100", "opencl-cpu")
     ]
     for point in outcome.points:
+        assert (point.values["right"], point.values["refused"]) == (1, 0), point.note
         if point.series.endswith("opencl-cpu"):
-            assert (point.values["right"], point.values["refused"]) == (1, 0), point.note
             continue
         assert point.values["kernels"] >= 1, point.note
         assert 0 < point.values["registers"] <= 255
@@ -243,12 +243,16 @@ def test_kernels_of_both_strategies_are_assembled_for_three_gpus_and_run_on_open
 
 def test_kernels_that_could_not_be_made_are_told_and_counted() -> None:
     experiment = get_experiment("gpu-kernels")
-    assembled = Point("batch, a100", {"search_s": 2.0, "kernels": 3.0, "refused": 1.0}, "the best found: it spills")
+    assembled = Point(
+        "batch, a100", {"search_s": 2.0, "kernels": 3.0, "right": 0.0, "refused": 1.0}, "the best found: it spills"
+    )
     missing = Point("batch, opencl-cpu", {}, "there is no OpenCL device here")
     outcomes = [Outcome(experiment.measurement, app, "", (assembled, missing)) for app in ("blur", "harris")]
     tables = {table.title: table.to_markdown() for table in experiment.tables(outcomes)}
     assert len(tables) == 8
-    assert "| **assembled** | **2 of 2** |" in tables["Kernels, through ptxas: batch, a100"]
+    of_gpu = tables["Kernels, through ptxas, and emulated: batch, a100"]
+    assert "| **assembled** | **2 of 2** |" in of_gpu
+    assert "| **run and right** | **0 of 2** |" in of_gpu
     assert "2 of 2" not in tables["Kernels, run on OpenCL: batch, opencl-cpu"]
     assert "blur, batch, opencl-cpu: there is no OpenCL device here" in experiment.notes(outcomes)
 

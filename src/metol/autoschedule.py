@@ -14,7 +14,7 @@ from typing import Literal
 import halide as hl
 
 from metol.candidates import ORIGINS, Choice, first_accepted
-from metol.errors import ExtractionError, MetolError
+from metol.errors import ExtractionError, MetolError, MissingToolError
 from metol.framing import buffer_sizes
 from metol.interrupts import uninterrupted
 from metol.kernel_report import KernelReport
@@ -23,7 +23,7 @@ from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, strip_schedules
 from metol.planner import Planner
 from metol.targets import Machine
-from metol.verification import Verification, require_means, verify_for
+from metol.verification import Verification, missing_device, require_means, verify_for
 
 __all__ = ["Result", "autoschedule"]
 
@@ -53,6 +53,8 @@ class Result:
     verification: str = ""
     """What was compared with the reference schedule, and how closely, and which kernels were compiled; empty where
     nothing was verified."""
+    is_compared: bool = False
+    """Whether it was run, and found to agree with everything at root."""
     kernels: tuple[KernelReport, ...] = ()
     """What each kernel takes of the GPU, where a schedule for CUDA was verified."""
     origin: str = "search"
@@ -159,7 +161,8 @@ def autoschedule(
             found.candidates,
             planner.frame,
             acceptance.refusal,
-            lambda schedule: _verify(planner, schedule, runs=runs) if verify else Verification(),
+            lambda schedule: _inspect(planner, schedule) if verify else Verification(),
+            lambda schedule, found: _verify(planner, schedule, found) if verify and runs else found,
         )
     if choice is None:
         raise planner.read if isinstance(planner.read, ExtractionError) else _refused(refusals[-1])
@@ -176,6 +179,7 @@ def autoschedule(
         is_complete=found.is_complete,
         pruned=found.pruned,
         verification=choice.verification.text,
+        is_compared=choice.verification.is_compared,
         kernels=choice.verification.kernels,
         origin=choice.candidate.origin,
         fallbacks=found.refusals + refusals,
@@ -195,6 +199,25 @@ def _refused(last: str) -> MetolError:
     )
 
 
-def _verify(planner: Planner, schedule: Schedule, *, runs: bool) -> Verification:
+def _inspect(planner: Planner, schedule: Schedule) -> Verification:
+    """What is known of a schedule that is not run; nothing where it is run for want of an assembler."""
     sizes = buffer_sizes(planner.read)
-    return verify_for(planner.machine, planner.pipeline, schedule, sizes=sizes, estimates=planner.estimates, runs=runs)
+    try:
+        return verify_for(
+            planner.machine, planner.pipeline, schedule, sizes=sizes, estimates=planner.estimates, runs=False
+        )
+    except MissingToolError:
+        if missing_device(planner.target):
+            raise
+        return Verification()
+
+
+def _verify(planner: Planner, schedule: Schedule, inspected: Verification) -> Verification:
+    return verify_for(
+        planner.machine,
+        planner.pipeline,
+        schedule,
+        sizes=buffer_sizes(planner.read),
+        estimates=planner.estimates,
+        kernels=inspected.kernels,
+    )

@@ -215,7 +215,8 @@ def first_accepted(
     candidates: Iterable[Candidate],
     frame: Schedule,
     refuse: Callable[[Schedule], str],
-    verify: Callable[[Schedule], Verification],
+    inspect: Callable[[Schedule], Verification],
+    verify: Callable[[Schedule, Verification], Verification],
 ) -> tuple[Choice | None, tuple[str, ...]]:
     """Return the first candidate that is accepted, if any, and why each before it was not.
 
@@ -226,14 +227,25 @@ def first_accepted(
         candidates: Best first.
         frame: The schedule without its directives.
         refuse: Tells why a schedule must not be returned, or "".
-        verify: Tells whether a schedule is right, and what its kernels take.
+        inspect: Tells what its kernels take, and whether they can be launched.
+        verify: Tells whether a schedule is right, given what `inspect` told; asked of what is to be returned alone.
     """
     refusals: list[str] = []
     spilling: list[tuple[Choice, str]] = []
+
+    def accept(choice: Choice) -> Choice | None:
+        verification = verify(choice.schedule, choice.verification)
+        if verification.refusal:
+            refusals.append(f"{ORIGINS[choice.candidate.origin]}: {verification.refusal}")
+            return None
+        return replace(choice, verification=verification)
+
     for candidate in candidates:
         if spilling and not _is_about_as_good(candidate, spilling):
-            break
-        verification = Verification()
+            if (chosen := _accept_one_that_spills(spilling, refusals, accept)) is not None:
+                return chosen, tuple(refusals)
+            spilling.clear()
+        inspected = Verification()
         try:
             schedule = replace(frame, directives=candidate.directives())
         except ScheduleFormatError as error:
@@ -241,15 +253,17 @@ def first_accepted(
             continue
         refusal = refuse(schedule)
         if not refusal:
-            verification = verify(schedule)
-            refusal = verification.refusal
-        if not refusal and not verification.spill_bytes:
-            return Choice(candidate, schedule, verification), tuple(refusals)
-        if not refusal:
-            refusal = f"its kernels spill {verification.spill_bytes} B of registers"
-            spilling.append((Choice(candidate, schedule, verification), f"{ORIGINS[candidate.origin]}: {refusal}"))
-        refusals.append(f"{ORIGINS[candidate.origin]}: {refusal}")
-    return _first_that_spills_little(spilling, refusals)
+            inspected = inspect(schedule)
+            refusal = inspected.refusal
+        choice = Choice(candidate, schedule, inspected)
+        if refusal:
+            refusals.append(f"{ORIGINS[candidate.origin]}: {refusal}")
+        elif inspected.spill_bytes:
+            refusals.append(f"{ORIGINS[candidate.origin]}: its kernels spill {inspected.spill_bytes} B of registers")
+            spilling.append((choice, refusals[-1]))
+        elif (chosen := accept(choice)) is not None:
+            return chosen, tuple(refusals)
+    return _accept_one_that_spills(spilling, refusals, accept), tuple(refusals)
 
 
 def _is_about_as_good(candidate: Candidate, spilling: Sequence[tuple[Choice, str]]) -> bool:
@@ -258,13 +272,13 @@ def _is_about_as_good(candidate: Candidate, spilling: Sequence[tuple[Choice, str
     return len(spilling) < _MOST_SPILLING and candidate.cost_seconds <= _MOST_DEARER * first.cost_seconds
 
 
-def _first_that_spills_little(
-    spilling: Sequence[tuple[Choice, str]], refusals: list[str]
-) -> tuple[Choice | None, tuple[str, ...]]:
-    """Return the first of what spills little, if any, and why all others were refused."""
+def _accept_one_that_spills(
+    spilling: Sequence[tuple[Choice, str]], refusals: list[str], accept: Callable[[Choice], Choice | None]
+) -> Choice | None:
+    """Return the first of what spills little that is accepted, if any, and take back that it was refused."""
     least = min((choice.verification.spill_bytes for choice, _ in spilling), default=0)
     for choice, refusal in spilling:
-        if choice.verification.spill_bytes <= _SPILL_TOLERANCE * least:
+        if choice.verification.spill_bytes <= _SPILL_TOLERANCE * least and (chosen := accept(choice)) is not None:
             refusals.remove(refusal)
-            return choice, tuple(refusals)
-    return None, tuple(refusals)
+            return chosen
+    return None

@@ -3,10 +3,13 @@
 Where one of these tests fails, Halide has learned something: look at docs/architecture.md, and at the space.
 """
 
+import re
+from pathlib import Path
+
 import halide as hl
 import numpy as np
 import pytest
-from small_pipelines import X
+from small_pipelines import X, Y
 
 from metol.emulated_cuda import last_fault, load_emulated_cuda
 
@@ -59,6 +62,28 @@ def test_lanes_that_halve_partial_results_exchange_values_with_absent_ones() -> 
     with pytest.raises(hl.HalideError, match="cuLaunchKernel failed"):
         sums_of_rows(1)
     assert "lanes exchange values with one that is elsewhere" in last_fault()
+
+
+def test_halide_makes_hardly_a_vector_of_rows_that_several_read(tmp_path: Path) -> None:
+    block, row_block, thread, row, point = (hl.Var(name) for name in ("block", "row_block", "thread", "row", "point"))
+    source = hl.ImageParam(hl.Float(32), 2, "source")
+    fine, half, coarse, up, output = (hl.Func(name) for name in ("fine", "half", "coarse", "up", "output"))
+    fine[X, Y] = hl.sqrt(source[X, Y])
+    half[X, Y] = fine[2 * X, Y] + fine[2 * X + 1, Y]
+    coarse[X, Y] = half[X, 2 * Y] + half[X, 2 * Y + 1]
+    up[X, Y] = coarse[X / 2, Y / 2] + fine[X, Y]
+    output[X, Y] = up[X, Y]
+    for func in (fine, half, coarse, up):
+        func.compute_root().split(X, block, thread, 128, hl.TailStrategy.RoundUp).split(thread, thread, point, 4)
+        func.split(Y, row_block, row, 4, hl.TailStrategy.RoundUp).reorder(point, thread, row, block, row_block)
+        func.vectorize(point).gpu_blocks(block, row_block).gpu_threads(thread, row)
+    output.gpu_tile(X, Y, block, row_block, thread, row, 32, 8)
+    file = tmp_path / "pyramid.ptx"
+    output.compile_to({hl.OutputFileType.device_code: str(file)}, [source], "pyramid", TARGET)
+    *vectorized, _ = file.read_text(encoding="utf-8").split(".visible .entry")[1:]
+    accesses = [found for code in vectorized for found in re.findall(r"(?:ld|st)\.global[.\w]*", code)]
+    assert len(accesses) > 30
+    assert sum("v4" in access for access in accesses) <= 1
 
 
 def test_vectors_of_the_callers_memory_are_taken_for_aligned() -> None:

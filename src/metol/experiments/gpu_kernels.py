@@ -1,12 +1,12 @@
-"""Kernels of every application for several GPUs, through ptxas and on OpenCL, with no GPU at hand.
+"""Kernels of every application for several GPUs, through ptxas, emulated, and on OpenCL, with no GPU at hand.
 
-In: applications. Out: points of each strategy and GPU: how long the search took, and what its kernels take of a block
-and a thread; for the OpenCL device of this machine, whether what they compute is right. Sources: Sioutas et al. 2020,
-table 3; Anderson et al. 2021, table 4.
+In: applications. Out: points of each strategy and GPU: how long the search took, what its kernels take of a block and a
+thread, and whether what they compute is right, on the emulated GPU or the OpenCL device of this machine. Sources:
+Sioutas et al. 2020, table 3; Anderson et al. 2021, table 4.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from metol.autoschedule import autoschedule
 from metol.errors import MetolError
@@ -45,6 +45,7 @@ _COLUMNS: Final = {
     "registers": "registers",
     "spills (B)": "spill_bytes",
     "occupancy": "occupancy",
+    "right": "right",
     "refused": "refused",
 }
 """What tables show: of threads, memory and registers the most of all kernels, of occupancy the least; nothing where
@@ -65,7 +66,7 @@ class GpuKernels(AppExperiment):
         return f"by {', '.join(_STRATEGIES)} for {', '.join((*_GPUS, _OPENCL))}"
 
     def measure(self, subject: str, setting: Setting) -> tuple[tuple[Point, ...], str]:
-        """Schedule by each strategy, compile and assemble for each GPU, and run on the OpenCL device."""
+        """Schedule by each strategy, assemble and run for each GPU, and run on the OpenCL device."""
         source = source_of(subject, setting)
         return tuple(_point(source, *way, setting) for way in _WAYS), ""
 
@@ -92,15 +93,13 @@ def _point(source: PipelineSource, strategy: str, gpu: str, setting: Setting) ->
     setting.progress(f"{source.label}: {series}")
     options = SearchOptions(strategy=strategy, rfactor=strategy != "grouping")
     target = "opencl" if gpu == _OPENCL else "cuda"
-    verify: Literal["kernels"] | bool = True if gpu == _OPENCL else "kernels"
     threads = setting.options.threads
     try:
-        result = autoschedule(source.build(), target=target, gpu=gpu, options=options, threads=threads, verify=verify)
+        result = autoschedule(source.build(), target=target, gpu=gpu, options=options, threads=threads, verify=True)
     except MetolError as error:
         return Point(series, {}, str(error))
     values = {SEARCH: result.costing_seconds, "refused": len(result.fallbacks), **_taken(launched_of(result.kernels))}
-    if gpu == _OPENCL:
-        values["right"] = 1.0  # what is wrong is refused
+    values["right"] = float(result.is_compared)  # what is wrong is refused
     return Point(series, values, "; ".join(result.fallbacks))
 
 
@@ -127,11 +126,12 @@ def _table(series: str, outcomes: Sequence[Outcome]) -> TextTable:
         (one.subject, *(number_cell(one.value(series, value)) for value in columns.values())) for one in outcomes
     )
     times = [seconds for one in outcomes if (seconds := one.value(series, SEARCH) or 0) > 0]
-    made = sum((one.value(series, "right" if is_run else "kernels") or 0) > 0 for one in outcomes)
+    made, right = (sum((one.value(series, what) or 0) > 0 for one in outcomes) for what in ("kernels", "right"))
     blank = ("",) * (len(columns) - 1)
     summary = (
         ("geometric mean", number_cell(geometric_mean(times) if times else None), *blank),
-        ("run and right" if is_run else "assembled", f"{made} of {len(outcomes)}", *blank),
+        *(() if is_run else (("assembled", f"{made} of {len(outcomes)}", *blank),)),
+        ("run and right", f"{right} of {len(outcomes)}", *blank),
     )
-    how = "run on OpenCL" if is_run else "through ptxas"
+    how = "run on OpenCL" if is_run else "through ptxas, and emulated"
     return TextTable(f"{GpuKernels.title}, {how}: {series}", ("app", *columns), lines, summary if times else ())
