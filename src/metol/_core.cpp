@@ -189,7 +189,8 @@ void bind_dag(py::module_& m) {
         .def_readonly("producer", &Edge::producer)
         .def_readonly("bounds", &Edge::bounds)
         .def_readonly("accesses", &Edge::accesses)
-        .def_readonly("calls", &Edge::calls);
+        .def_readonly("calls", &Edge::calls)
+        .def_readonly("added_share", &Edge::added_share);
     py::class_<LoopDim>(m, "LoopDim")
         .def_readonly("name", &LoopDim::name)
         .def_readonly("is_reduction", &LoopDim::is_reduction)
@@ -215,6 +216,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_associative", &Stage::is_associative)
         .def_readonly("has_safe_identities", &Stage::has_safe_identities)
         .def_readonly("is_identity", &Stage::is_identity)
+        .def_readonly("ends_in_product", &Stage::ends_in_product)
         .def_readonly("has_predicate", &Stage::has_predicate)
         .def_readonly("counts_bits", &Stage::counts_bits);
     py::class_<Func>(m, "Func")

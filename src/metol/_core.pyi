@@ -71,6 +71,8 @@ class Edge:
     def accesses(self) -> list[Access]: ...
     @property
     def calls(self) -> int: ...
+    @property
+    def added_share(self) -> float: ...
 
 class LoopDim:
     @property
@@ -121,6 +123,8 @@ class Stage:
     def has_safe_identities(self) -> bool: ...
     @property
     def is_identity(self) -> bool: ...
+    @property
+    def ends_in_product(self) -> bool: ...
     @property
     def has_predicate(self) -> bool: ...
     @property
@@ -397,6 +401,7 @@ class CpuParameters(MachineParameters):
     fault_threshold_bytes: int
     vector_registers: int
     register_seconds: list[float]
+    added_seconds_share: list[float]
     scalar_point_seconds: list[float]
 
 class GpuParameters(MachineParameters):

@@ -130,6 +130,30 @@ def test_a_value_may_be_inlined_where_it_is_computed_ten_times_at_most() -> None
     assert not may_inline(lambda: sums(8), "product")
 
 
+def summed_products(*, readers: int) -> hl.Pipeline:
+    """Products of floats in windows of three, read by one sum or by two."""
+    source = image(WIDTH + 2, HEIGHT, pixel=hl.Float(32))
+    product, output = funcs("product", "output")
+    product[X, Y] = source[X, Y] * source[X, Y]
+    total = product[X, Y] + product[X + 1, Y] + product[X + 2, Y]
+    output[X, Y] = total if readers == 1 else total * (product[X + 1, Y] + product[X + 2, Y])
+    return finish(output, sizes=(WIDTH, HEIGHT))
+
+
+def test_a_product_that_is_added_once_is_part_of_the_addition() -> None:
+    def vectors(readers: int) -> float:
+        dag, space = inlined_space(lambda: summed_products(readers=readers))
+        (rows,) = space.featurize(complete(space))
+        column = list(space.feature_table()).index("num_vectors")
+        by_name = {
+            dag.funcs[stage.func].name.split("$")[0]: row[column] for stage, row in zip(dag.stages, rows, strict=True)
+        }
+        return float(by_name["product"] / by_name["output"])
+
+    assert vectors(1) == pytest.approx(1)  # the first of three is multiplied alone
+    assert vectors(2) == pytest.approx(2)  # and the two that are asked for twice
+
+
 @pytest.mark.parametrize("build", [diamond, windows_of_windows, apart, half, crosswise])
 def test_arithmetic_of_what_is_inlined_is_known_where_it_is_done(build: Callable[[], hl.Pipeline]) -> None:
     dag, space = inlined_space(build)

@@ -118,6 +118,9 @@ struct Edge {
     std::vector<BoundPair> bounds;  // [dimensions of the producer], over the loops of the consuming Stage
     std::vector<Access> accesses;
     int32_t calls = 0;  // call sites a point, before any common subexpression is shared
+    // Of the loads, the share that additions of floats take, each its own: with a product that is inlined there, one
+    // instruction does both.
+    float added_share = 0;
 };
 
 struct LoopDim {
@@ -149,6 +152,7 @@ struct Stage {
     bool is_associative = false;       // every value of the update proven associative (rfactor, atomic)
     bool has_safe_identities = false;  // of an associative update: partial results may be of nothing
     bool is_identity = false;          // a single load and nothing else
+    bool ends_in_product = false;      // its only value is a multiplication of floats
     bool has_predicate = false;        // the RDom of the update carries a `where`
     bool counts_bits = false;          // those that are set, or zeros before or after them
 };

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "expr_graph.hpp"
+#include "op_classes.hpp"
 
 namespace metol {
 
@@ -28,17 +28,5 @@ int32_t find_access(const ExprGraph& graph, std::span<const Access> accesses, st
 
 // Whether every value clamps or selects around the same single load, as BoundaryConditions do.
 bool is_boundary_condition(const ExprGraph& graph, std::span<const int32_t> values);
-
-enum class OpClass : int32_t {
-#define METOL_OP_CLASS(name, meaning) name,
-#include "op_classes.def"
-#undef METOL_OP_CLASS
-};
-
-struct OpClassInfo {
-    const char* name;
-    const char* meaning;
-};
-std::span<const OpClassInfo> op_classes();
 
 }  // namespace metol

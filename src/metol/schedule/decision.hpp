@@ -67,6 +67,7 @@ enum class Pruned : uint8_t {
     ExpressionTooLong,       // with all that is inlined written out, past what Halide lowers in seconds
     NothingToSlide,          // no overlap between iterations, or more than one dimension moves
     SlidesOverManyLoops,     // the loops between storage and computation are not single-dimensional (§3.2)
+    StackOverflows,          // a window on the stack would no longer be folded, and be too large for it
     WarmsUpOutside,          // a window's first filling would read an input beyond what is needed of it
     SplitsSlidingLoop,       // a window already slides over the loop to be split
     StorageOutsideParallel,  // a parallel loop between storage and computation is a race

@@ -162,6 +162,8 @@ const char* pruned_name(Pruned reason) {
             return "nothing_to_slide";
         case Pruned::SlidesOverManyLoops:
             return "slides_over_many_loops";
+        case Pruned::StackOverflows:
+            return "stack_overflows";
         case Pruned::WarmsUpOutside:
             return "warms_up_outside";
         case Pruned::SplitsSlidingLoop:

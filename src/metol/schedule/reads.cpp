@@ -49,9 +49,10 @@ std::bitset<kMaxLoops> moving_loops(const std::array<double, kMaxLoops>& slopes)
 }
 
 // What an Access says by itself, with offsets to tell equal positions by.
-EffectiveAccess with_offsets(const Access& access, int producer) {
-    EffectiveAccess out = direct_access(access, producer);
+EffectiveAccess with_offsets(const Access& access, const Edge& edge) {
+    EffectiveAccess out = direct_access(access, edge.producer);
     out.offsets = access.offsets;
+    out.added_share = edge.added_share;
     return out;
 }
 
@@ -103,6 +104,12 @@ void count_offsets(EffectiveAccess& access) {
     }
 }
 
+// Of values that are asked for so often in all, the share that is asked for once: what several expressions share is
+// kept in a register, and is part of no one addition.
+double once_share(double values, double asked) {
+    return std::clamp(2 - asked / values, 0.0, 1.0);
+}
+
 // `outer` reads an inlined Func whose definition reads through `inner`: chain rule, and offsets that add up.
 EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
     EffectiveAccess out;
@@ -140,6 +147,7 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
     } else {
         count_offsets(out);
     }
+    out.added_share = inner.added_share * once_share(out.count, outer.count * inner.count);
     return out;
 }
 
@@ -159,6 +167,9 @@ void include(std::vector<EffectiveAccess>& accesses, EffectiveAccess&& access) {
         accesses.push_back(std::move(access));
         return;
     }
+    const double asked = same->count + access.count;
+    const double added = same->count * same->added_share + access.count * access.added_share;
+    same->added_share = added / asked * once_share(static_cast<double>(both.size()), asked);
     same->offsets = std::move(both);
     count_offsets(*same);
 }
@@ -181,7 +192,7 @@ StageReads find_reads(const PipelineIndex& index, const LoopNest& nest, int stag
     };
     for (const Edge& edge : edges) {
         for (const Access& access : edge.accesses) {
-            add(with_offsets(access, edge.producer));
+            add(with_offsets(access, edge));
         }
     }
     while (!pending.empty()) {
@@ -193,19 +204,21 @@ StageReads find_reads(const PipelineIndex& index, const LoopNest& nest, int stag
                                                      std::make_move_iterator(pending.end()));
         pending.erase(first, pending.end());
         double calls = 0;
+        double added = 0;
         const Stage& inlined = index.stage(index.func(func).stages.front());
         for (const EffectiveAccess& outer : evaluated) {
             calls += outer.count;
+            added += inlined.ends_in_product ? outer.count * outer.added_share : 0;
             for (const Edge& edge : inlined.edges) {
                 for (const Access& inner : edge.accesses) {
-                    EffectiveAccess combined = through(inlined, outer, with_offsets(inner, edge.producer));
+                    EffectiveAccess combined = through(inlined, outer, with_offsets(inner, edge));
                     combined.is_clamped = outer.is_clamped || index.func(func).is_boundary_condition;
                     add(std::move(combined));
                 }
             }
         }
         if (!index.func(func).is_wrapper) {  // a wrapper that is inlined is not there
-            reads.inlined.push_back({func, calls});
+            reads.inlined.push_back({func, calls, added});
         }
     }
     return reads;

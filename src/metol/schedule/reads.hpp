@@ -18,6 +18,7 @@ struct EffectiveAccess {
     std::vector<double> distinct;                         // [dimensions] different offsets
     std::vector<Offset> offsets;                          // [count] in order; empty where they are not known
     bool is_clamped = false;                              // through an inlined boundary condition
+    double added_share = 0;                               // of the loads, as `Edge::added_share`
 };
 
 // How a coordinate moves with a loop; NaN where that is not constant.
@@ -35,6 +36,7 @@ double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& 
 struct InlinedUse {
     int func;
     double calls_per_point;
+    double added_per_point;  // of the calls, those whose product is part of an addition of what reads them
 };
 
 struct StageReads {

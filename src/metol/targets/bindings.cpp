@@ -25,17 +25,16 @@ void bind_targets(py::module_& m) {
                                     METOL_FIELD(seconds_per_production) METOL_FIELD(seconds_per_parallel_launch)
                                         METOL_FIELD(seconds_per_task) METOL_FIELD(seconds_per_allocation) METOL_FIELD(
                                             seconds_per_fault_byte) METOL_FIELD(seconds_per_fault_byte_all_cores)
-                                            METOL_FIELD(seconds_per_byte_to_memory)
-                                                METOL_FIELD(seconds_per_byte_to_memory_all_cores)
-                                                    METOL_FIELD(seconds_per_segment)
-                                                        METOL_FIELD(seconds_per_written_segment)
-                                                            METOL_FIELD(seconds_per_contested_store)
-                                                                METOL_FIELD(tiled_slowdown)
-                                                                    METOL_FIELD(tiled_slowdown_all_cores)
-                                                                        METOL_FIELD(fault_threshold_bytes)
-                                                                            METOL_FIELD(vector_registers)
-                                                                                METOL_FIELD(register_seconds)
-                                                                                    METOL_FIELD(scalar_point_seconds);
+                                            METOL_FIELD(seconds_per_byte_to_memory) METOL_FIELD(
+                                                seconds_per_byte_to_memory_all_cores) METOL_FIELD(seconds_per_segment)
+                                                METOL_FIELD(seconds_per_written_segment)
+                                                    METOL_FIELD(seconds_per_contested_store) METOL_FIELD(tiled_slowdown)
+                                                        METOL_FIELD(tiled_slowdown_all_cores)
+                                                            METOL_FIELD(fault_threshold_bytes)
+                                                                METOL_FIELD(vector_registers)
+                                                                    METOL_FIELD(register_seconds)
+                                                                        METOL_FIELD(added_seconds_share)
+                                                                            METOL_FIELD(scalar_point_seconds);
     py::class_<metol::GpuParameters, metol::MachineParameters>(m, "GpuParameters",
                                                                "What the core needs to know of a GPU.")
         .def(py::init<>())

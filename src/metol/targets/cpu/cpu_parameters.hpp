@@ -46,7 +46,8 @@ struct CpuParameters final : MachineParameters {
     double tiled_slowdown_all_cores = 1;
     int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run
     int32_t vector_registers = 16;
-    std::vector<double> register_seconds;      // [Stages] arithmetic on one native register of its widest type
+    std::vector<double> register_seconds;     // [Stages] arithmetic on one native register of its widest type
+    std::vector<double> added_seconds_share;  // [Stages] of that, what is left where its product is part of an addition
     std::vector<double> scalar_point_seconds;  // [Stages] arithmetic of a point in scalar code
 };
 

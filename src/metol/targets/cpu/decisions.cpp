@@ -205,6 +205,9 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
         return Pruned::WarmsUpOutside;
     }
     Regions regions(index, child);
+    if (schedule.slide_dim >= 0 && overflows_stack(index, child, regions)) {
+        return Pruned::StackOverflows;
+    }
     if (const Pruned reason = check_recompute(index, child, regions, decision.func); reason != Pruned::None) {
         return reason;
     }

@@ -331,18 +331,20 @@ void GroupFeaturizer::add_inlined(const StageContext& context, StageRow& row) co
     double seconds = 0;
     for (const InlinedUse& use : context.reads.inlined) {
         const int inlined_stage = index_.func(use.func).stages.front();
+        const auto s = static_cast<size_t>(inlined_stage);
         const auto calls = static_cast<float>(use.calls_per_point);
+        const auto computed =
+            static_cast<float>(use.calls_per_point - (1 - machine_.added_seconds_share[s]) * use.added_per_point);
         std::vector<float> part(kFeatureCount, 0.0F);
         part[k_inlined_calls] = calls * out[k_points_computed_total];
-        part[k_num_vectors] = calls * out[k_num_vectors];
-        part[k_num_scalars] = calls * out[k_num_scalars];
+        part[k_num_vectors] = computed * out[k_num_vectors];
+        part[k_num_scalars] = computed * out[k_num_scalars];
         for (Feature shared : {k_vector_size, k_native_vector_size, k_inner_parallelism, k_outer_parallelism}) {
             part[shared] = out[shared];
         }
         part[k_points_computed_minimum] = static_cast<float>(index_.minimum_points[static_cast<size_t>(inlined_stage)]);
         part[k_bytes_at_root] = static_cast<float>(index_.root_points[static_cast<size_t>(use.func)] *
                                                    index_.func(use.func).bytes_per_point());
-        const auto s = static_cast<size_t>(inlined_stage);
         seconds += static_cast<double>(part[k_num_vectors]) * machine_.register_seconds[s] +
                    static_cast<double>(part[k_num_scalars]) * machine_.scalar_point_seconds[s];
         row.inlined.push_back({inlined_stage, std::move(part)});

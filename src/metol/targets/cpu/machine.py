@@ -17,14 +17,20 @@ import platformdirs
 
 from metol.errors import MachineFormatError, UnsupportedTargetError
 from metol.targets.cpu.host import available_cpus, cpu_name, detect_caches
-from metol.targets.cpu.rates import CoreClass, MemoryRates, OperationRates, OverheadRates, default_rates
+from metol.targets.cpu.rates import (
+    CoreClass,
+    MemoryRates,
+    OperationRates,
+    OverheadRates,
+    default_clock_hz,
+    default_rates,
+)
 
 __all__ = ["VERSION", "CpuMachine", "MachineRow", "default_cache_directory", "vector_isa"]
 
 VERSION: Final = 2
 _FORMAT: Final = "metol-cpu-machine"
-# Effective clock of a typical CPU by bytes of a native vector.
-_CLOCK_HZ: Final = {64: 3.0e9, 32: 3.5e9, 16: 3.0e9}
+_VECTOR_BYTES: Final = (16, 32, 64)
 # What a Halide target says about vectors starts with one of these; the rest of it does not change how fast code is.
 _VECTOR_FEATURES: Final = ("sse", "avx", "fma", "f16c", "sve", "arm_dot", "arm_fp16", "vsx", "rvv", "wasm_simd")
 _Rates = TypeVar("_Rates", OperationRates, MemoryRates, OverheadRates)
@@ -83,7 +89,7 @@ class CpuMachine:
 
     def __post_init__(self) -> None:
         for name in ("integer_vector_bytes", "float_vector_bytes"):
-            if getattr(self, name) not in _CLOCK_HZ:
+            if getattr(self, name) not in _VECTOR_BYTES:
                 raise MachineFormatError(f"`{name}` must be 16, 32 or 64, not {getattr(self, name)}.")
         for name in ("cores", "l1_bytes", "l2_bytes", "l3_bytes", "cache_line_bytes", "clock_hz"):
             _require_positive(name, getattr(self, name))
@@ -137,13 +143,13 @@ class CpuMachine:
         cpus = available_cpus()[:threads]
         caches = detect_caches(cpus)
         cores = threads or len(cpus)
-        clock_hz = _CLOCK_HZ[max(integers, floats)]
-        operations, memory, overheads = default_rates(_core_class(parsed, max(integers, floats)), cores, clock_hz)
+        core = _core_class(parsed, max(integers, floats))
+        operations, memory, overheads = default_rates(core, cores)
         return cls(
             name=cpu_name(), vector_isa=vector_isa(parsed), integer_vector_bytes=integers, float_vector_bytes=floats,
             cores=cores, l1_bytes=caches.l1_bytes, l2_bytes=caches.l2_bytes, l3_bytes=caches.l3_bytes,
-            cache_line_bytes=caches.line_bytes, clock_hz=clock_hz, halide_version=metadata.version("halide"),
-            operations=operations, memory=memory, overheads=overheads,
+            cache_line_bytes=caches.line_bytes, clock_hz=default_clock_hz(core),
+            halide_version=metadata.version("halide"), operations=operations, memory=memory, overheads=overheads,
         )  # fmt: skip
 
     @classmethod
@@ -270,9 +276,11 @@ def _parse_target(target: str) -> Any:
 def _core_class(target: Any, vector_bytes: int) -> CoreClass:
     """Return the class of core that a target is about, `vector_bytes` being its native vector."""
     if vector_bytes == 64:
+        # Halide says of a Zen 5 that it has what a Zen 4 has.
+        if target.has_feature(hl.TargetFeature.AVX512_Zen5):
+            return CoreClass.AVX512_NEAR_CACHE
         is_zen4 = target.has_feature(hl.TargetFeature.AVX512_Zen4)
-        is_later = target.has_feature(hl.TargetFeature.AVX512_Zen5)
-        return CoreClass.AVX512_IN_HALVES if is_zen4 and not is_later else CoreClass.AVX512
+        return CoreClass.AVX512_IN_HALVES if is_zen4 else CoreClass.AVX512
     return CoreClass.AVX2 if vector_bytes == 32 else CoreClass.OTHER
 
 

@@ -44,7 +44,8 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
 
     Args:
         machine: Sizes and rates.
-        dag: The pipeline; one entry of `register_seconds` and `scalar_point_seconds` is made a Stage.
+        dag: The pipeline; one entry of `register_seconds`, `added_seconds_share` and `scalar_point_seconds` is made a
+            Stage.
 
     Returns:
         The parameters, all in seconds, bytes and counts.
@@ -61,6 +62,7 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
     _fill_overheads(parameters, machine)
     vector_seconds = _seconds_by_class(machine.operations)
     parameters.register_seconds = [_register_seconds(dag, s, vector_seconds) for s in dag.stages]
+    parameters.added_seconds_share = [_added_seconds_share(dag, s, vector_seconds) for s in dag.stages]
     parameters.scalar_point_seconds = [_scalar_point_seconds(machine, dag, s) for s in dag.stages]
     return parameters
 
@@ -173,6 +175,15 @@ def _register_seconds(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Ma
     counts = zip(op_classes(), stage.op_histogram, strict=True)
     seconds = sum(count * seconds_by_class.get(op.name, 0.0) for op, count in counts)
     return seconds * (_BOUNDARY_SHARE if dag.funcs[stage.func].is_boundary_condition else 1.0)
+
+
+def _added_seconds_share(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> float:
+    """Share of the arithmetic of a Stage that is left where an addition that reads it multiplies, too."""
+    seconds = _register_seconds(dag, stage, seconds_by_class)
+    if not stage.ends_in_product or seconds <= 0:
+        return 1.0
+    saved = seconds_by_class["MulFloat"] - seconds_by_class["MulAddFloat"]
+    return min(1.0, max(0.0, 1 - saved / seconds))
 
 
 def _scalar_point_seconds(machine: CpuMachine, dag: PipelineDag, stage: _core.Stage) -> float:

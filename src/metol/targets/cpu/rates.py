@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["CoreClass", "MemoryRates", "OperationRates", "OverheadRates", "default_rates"]
+__all__ = ["CoreClass", "MemoryRates", "OperationRates", "OverheadRates", "default_clock_hz", "default_rates"]
 
 _VECTOR: Final = "s/vector"
 _BANDWIDTH: Final = "B/s"
@@ -123,6 +123,8 @@ class CoreClass(enum.Enum):
     """Whole registers of 64 bytes, two operations a cycle; the last cache lies far away, as on Intel's servers."""
     AVX512_IN_HALVES = "avx512_in_halves"
     """Registers of 64 bytes that are worked on in halves: Zen 4."""
+    AVX512_NEAR_CACHE = "avx512_near_cache"
+    """Whole registers of 64 bytes, up to four operations a cycle, on a fast clock; the last cache is near: Zen 5."""
     AVX2 = "avx2"
     """Registers of 32 bytes."""
     OTHER = "other"
@@ -130,8 +132,8 @@ class CoreClass(enum.Enum):
 
 
 # Reciprocal throughput in cycles by class of core, in the order of the fields of OperationRates: code that Halide 21
-# generates for AVX-512, AVX2 and SSE4.1, measured on Sapphire Rapids for the first class and on Zen 4 for the others,
-# raised a little where Intel's cores need more.
+# generates for AVX-512, AVX2 and SSE4.1, measured on Sapphire Rapids for the first class, on Zen 5 for the one with a
+# near cache, and on Zen 4 for the others, raised a little where Intel's cores need more.
 _CYCLES: Final[Mapping[CoreClass, tuple[float, ...]]] = MappingProxyType(
     {
         CoreClass.AVX512: (
@@ -141,6 +143,10 @@ _CYCLES: Final[Mapping[CoreClass, tuple[float, ...]]] = MappingProxyType(
         CoreClass.AVX512_IN_HALVES: (
             1, 1, 1, 1, 1.7, 8, 12, 17, 17, 41, 160, 1,
             0.5, 1.2, 96, 8, 0.5, 1, 0.5, 1, 1.5, 1.5, 0.8, 0.8, 1.5, 0.5,
+        ),
+        CoreClass.AVX512_NEAR_CACHE: (
+            0.5, 0.5, 0.5, 0.5, 0.8, 2.5, 4.5, 12, 14, 29, 120, 0.5,
+            0.25, 0.5, 96, 4, 0.25, 0.5, 0.25, 0.5, 0.85, 0.9, 0.6, 0.6, 0.8, 0.4,
         ),
         CoreClass.AVX2: (
             0.5, 0.5, 0.5, 0.5, 0.6, 4, 5.5, 12, 14, 31, 66, 0.5,
@@ -152,47 +158,77 @@ _CYCLES: Final[Mapping[CoreClass, tuple[float, ...]]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-# Cycles of a vector load and a vector store in L1, and bytes a cycle from L2 and L3, measured on the same cores.
-_CACHES: Final[Mapping[CoreClass, tuple[float, float, float, float]]] = MappingProxyType(
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What the clock, the caches and the memory of a class of core are like, measured on the same cores."""
+
+    clock_hz: float = 3.0e9
+    load_cycles: float = 0.5
+    store_cycles: float = 1
+    l2_bytes_per_cycle: float = 32
+    l3_bytes_per_cycle: float = 16
+    dram_read_bytes_per_second: float = 15e9
+    dram_tiled_read_bytes_per_second: float = 9e9
+    dram_write_bytes_per_second: float = 10e9
+    loop_entry_cycles: float = 4
+
+
+_SURROUNDINGS: Final[Mapping[CoreClass, _Surroundings]] = MappingProxyType(
     {
-        CoreClass.AVX512: (0.7, 1, 45, 9),
-        CoreClass.AVX512_IN_HALVES: (1, 2, 32, 16),
-        CoreClass.AVX2: (0.5, 1, 32, 16),
-        CoreClass.OTHER: (0.5, 1, 32, 16),
+        CoreClass.AVX512: _Surroundings(load_cycles=0.7, l2_bytes_per_cycle=45, l3_bytes_per_cycle=9),
+        CoreClass.AVX512_IN_HALVES: _Surroundings(load_cycles=1, store_cycles=2),
+        CoreClass.AVX512_NEAR_CACHE: _Surroundings(
+            clock_hz=4.0e9,
+            l2_bytes_per_cycle=62,
+            l3_bytes_per_cycle=30,
+            dram_read_bytes_per_second=35e9,
+            dram_tiled_read_bytes_per_second=24e9,
+            dram_write_bytes_per_second=26e9,
+            loop_entry_cycles=1.5,
+        ),
+        CoreClass.AVX2: _Surroundings(clock_hz=3.5e9),
+        CoreClass.OTHER: _Surroundings(),
     }
 )
 # Threads that together reach what the memory controllers give, on a typical CPU.
 _THREADS_TO_SATURATE_DRAM: Final = 4
 
 
-def default_rates(core: CoreClass, cores: int, clock_hz: float) -> tuple[OperationRates, MemoryRates, OverheadRates]:
+def default_clock_hz(core: CoreClass) -> float:
+    """Return the clock of a typical CPU of a class while vector code runs, in Hz."""
+    return _SURROUNDINGS[core].clock_hz
+
+
+def default_rates(core: CoreClass, cores: int) -> tuple[OperationRates, MemoryRates, OverheadRates]:
     """Return rates of a typical CPU of a class, for a machine that nobody has calibrated.
 
     Args:
         core: What the cores are like.
         cores: Threads used.
-        clock_hz: Effective clock.
     """
-    cycles = _CYCLES[core]
+    around = _SURROUNDINGS[core]
+    clock_hz = around.clock_hz
     names = [item.name for item in fields(OperationRates)]
-    operations = OperationRates(**{name: value / clock_hz for name, value in zip(names, cycles, strict=True)})
-    load, store, from_l2, from_l3 = _CACHES[core]
+    seconds = (cycles / clock_hz for cycles in _CYCLES[core])
+    operations = OperationRates(**dict(zip(names, seconds, strict=True)))
     saturating = min(cores, _THREADS_TO_SATURATE_DRAM)
-    l2, l3 = from_l2 * clock_hz, from_l3 * clock_hz
+    l2, l3 = around.l2_bytes_per_cycle * clock_hz, around.l3_bytes_per_cycle * clock_hz
     memory = MemoryRates(
-        l1_load_seconds=load / clock_hz,
-        l1_store_seconds=store / clock_hz,
+        l1_load_seconds=around.load_cycles / clock_hz,
+        l1_store_seconds=around.store_cycles / clock_hz,
         l1_scalar_load_seconds=0.5 / clock_hz,
         l2_read_bytes_per_second=l2,
         l2_read_bytes_per_second_all_threads=l2 * cores,
         l3_read_bytes_per_second=l3,
         l3_read_bytes_per_second_all_threads=l3 * cores,
-        dram_read_bytes_per_second=15e9,
-        dram_read_bytes_per_second_all_threads=15e9 * saturating,
-        dram_tiled_read_bytes_per_second=9e9,
-        dram_tiled_read_bytes_per_second_all_threads=9e9 * saturating,
-        dram_write_bytes_per_second=10e9,
-        dram_write_bytes_per_second_all_threads=10e9 * saturating,
+        dram_read_bytes_per_second=around.dram_read_bytes_per_second,
+        dram_read_bytes_per_second_all_threads=around.dram_read_bytes_per_second * saturating,
+        dram_tiled_read_bytes_per_second=around.dram_tiled_read_bytes_per_second,
+        dram_tiled_read_bytes_per_second_all_threads=around.dram_tiled_read_bytes_per_second * saturating,
+        dram_write_bytes_per_second=around.dram_write_bytes_per_second,
+        dram_write_bytes_per_second_all_threads=around.dram_write_bytes_per_second * saturating,
         page_fault_seconds_per_byte=1.5e-10,  # 0.6 us a page: between a bare machine and a virtual one
         page_fault_seconds_per_byte_all_threads=1.5e-10 / saturating**0.5,
         fresh_allocation_bytes=float(32 << 20),  # the most that glibc lets its threshold for mmap grow to
@@ -202,7 +238,7 @@ def default_rates(core: CoreClass, cores: int, clock_hz: float) -> tuple[Operati
         large_allocation_seconds=8e-6,
         parallel_launch_seconds=1e-6,
         parallel_task_seconds=20e-9,
-        loop_entry_seconds=4 / clock_hz,
+        loop_entry_seconds=around.loop_entry_cycles / clock_hz,
         loop_iteration_seconds=1 / clock_hz,
     )
     return operations, memory, overheads

@@ -33,6 +33,18 @@ Window window_of(const PipelineIndex& index, const LoopNest& nest, Regions& regi
             .turns = *std::max_element(trips.begin(), trips.end())};
 }
 
+// Points of its Stage, along the one loop that turns at a site, that a turn makes.
+int64_t points_a_turn(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
+    const Trips& trips = level_of(index, nest, site);
+    const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
+    int64_t points = 1;
+    for (size_t level = static_cast<size_t>(site.level) + 1; level < levels.size(); level++) {
+        points *= levels[level][loop];
+    }
+    return points;
+}
+
 bool is_within(const Region& part, const Region& whole) {
     for (size_t d = 0; d < part.size(); d++) {
         if (part[d].min < whole[d].min || part[d].max > whole[d].max) {
@@ -168,6 +180,42 @@ bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest) {
         }
     }
     return false;
+}
+
+bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    const Site& loop = nest[func].compute;
+    const auto step_of = [&](int id) { return window_of(index, nest, regions, nest[id], nest[id].slide_dim).step(); };
+    if (index.func(func).stages.size() > 1) {
+        return false;
+    }
+    const auto is_over_loop = [&](const FuncSchedule* schedule) {
+        return schedule->slide_dim >= 0 && schedule->compute == loop;
+    };
+    if (std::ranges::count_if(nest.funcs, is_over_loop) < 2) {
+        return true;
+    }
+    std::set<int> own;
+    for (const FuncSchedule* schedule : nest.funcs) {
+        if (!is_over_loop(schedule)) {
+            continue;
+        }
+        std::set<int> found;
+        collect_windows_that_read(index, nest, regions, schedule->func, loop, found);
+        if (found.size() > 1) {
+            return false;
+        }
+        own = schedule->func == func ? std::move(found) : std::move(own);
+    }
+    const int reader = own.empty() ? kHost : *own.begin();
+    if (reader == kHost) {
+        return true;
+    }
+    const std::vector<int> stages = readers_of(index, nest, func);
+    const bool is_direct = std::ranges::all_of(stages, [&](int stage_id) {
+        const int by = index.stage(stage_id).func;
+        return by == func || by == reader;
+    });
+    return is_direct && step_of(func) == step_of(reader) && step_of(reader) == points_a_turn(index, nest, loop);
 }
 
 }  // namespace metol::cpu

@@ -5,6 +5,7 @@
 #include "schedule/tilings.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/sliding.hpp"
 
 namespace metol::cpu {
 
@@ -65,7 +66,8 @@ const Box& stored_box(const LoopNest& nest, Regions& regions, int func) {
 
 double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
     const FuncSchedule& schedule = nest[func];
-    const Box& box = stored_box(nest, regions, func);
+    const bool is_whole = schedule.slide_dim >= 0 && !is_folded(index, nest, regions, func);
+    const Box& box = is_whole ? regions.computed(func, schedule.store) : stored_box(nest, regions, func);
     const double bytes = static_cast<double>(box.points()) * index.func(func).bytes_per_point();
     if (schedule.row_alignment <= 1) {
         return bytes;
@@ -105,6 +107,13 @@ std::vector<DecisionFamily> storage_families(const PipelineIndex& index, const L
         family.choices.front().push_back(static_cast<int32_t>(Storage::Hoisted));
     }
     return family.count() > 1 ? std::vector<DecisionFamily>{family} : std::vector<DecisionFamily>{};
+}
+
+bool overflows_stack(const PipelineIndex& index, const LoopNest& nest, Regions& regions) {
+    return std::ranges::any_of(nest.funcs, [&](const FuncSchedule* schedule) {
+        return schedule->slide_dim >= 0 && schedule->storage == Storage::Stack &&
+               storage_bytes(index, nest, regions, schedule->func) > kMaxStackBytes;
+    });
 }
 
 Pruned apply_storage(const PipelineIndex& index, Pool& pool, const Decision& decision, LoopNest& child) {

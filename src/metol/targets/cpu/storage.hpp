@@ -4,7 +4,7 @@
 // directives change that: `store_in(Stack)`, a block of the stack or one kept from one realization to the next, and
 // `hoist_storage`, one allocation a task. Not offered, as it changed no measured time: `store_in(Register)`, the same
 // code as the stack where the size has a constant bound and an error where it has none. Folding is left to Halide,
-// which folds every window that slides; a factor of ours that is too small fails at run time.
+// which does not fold every window that slides (sliding.hpp); a factor of ours that is too small fails at run time.
 #pragma once
 
 #include "schedule/regions.hpp"
@@ -15,10 +15,10 @@ namespace metol::cpu {
 // Does the Stage read an input itself? Its splits are then guarded, as far as it is not an output's.
 bool reads_input(const PipelineIndex& index, const LoopNest& nest, int stage);
 
-// What the storage of a computed Func holds at once; a window that slides is folded to what is alive.
+// What the storage of a computed Func holds at once; of a window that slides, what is alive.
 const Box& stored_box(const LoopNest& nest, Regions& regions, int func);
 
-// Bytes behind a computed Func, those included that pad its rows.
+// Bytes behind a computed Func, those included that pad its rows, and those of a window that is not folded.
 double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
 // How often the storage of a computed Func is allocated afresh in the whole run.
@@ -29,6 +29,10 @@ bool is_on_heap(const PipelineIndex& index, const LoopNest& nest, Regions& regio
 
 // The places that storage can be moved to, and leaving it; empty where none makes a difference.
 std::vector<DecisionFamily> storage_families(const PipelineIndex& index, const LoopNest& nest, int func);
+
+// Has a window that was put on the stack become too large for it, for another one over the same loop keeps it from
+// being folded?
+bool overflows_stack(const PipelineIndex& index, const LoopNest& nest, Regions& regions);
 
 Pruned apply_storage(const PipelineIndex& index, Pool& pool, const Decision& decision, LoopNest& child);
 
