@@ -76,7 +76,7 @@ class GroupFeaturizer {
 
     double row_period(int func) { return cpu::row_period(machine_, index_, nest_, regions_, func); }
 
-    // Storage of a computed Func; a window that slides is folded to what is alive at once.
+    // Storage of a computed Func; a window that slides is folded to what is alive at once, where Halide does that.
     double storage_bytes(int func);
 
     const std::vector<ReadBox>& reads_at(int stage, const Site& site);
