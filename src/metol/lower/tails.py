@@ -5,7 +5,7 @@ everything computed inside has a size that is known at run time only; where it i
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from metol import _core
 from metol.lower.directive import Tail
@@ -60,11 +60,12 @@ class TailRule:
             for stage in dag.stages
             if stage.func not in self.inlined and any(self._reads_more(stage, loop) for loop in range(len(stage.loops)))
         }
-        self.encloses_reader: set[int] = set()
-        for reader in self.readers:
-            while reader in self.hosts:
-                reader = self.hosts[reader]
-                self.encloses_reader.add(reader)
+        self.inside: dict[int, set[int]] = {}
+        for func in self.hosts:
+            host = func
+            while host in self.hosts:
+                host = self.hosts[host]
+                self.inside.setdefault(host, set()).add(func)
 
     def splits_inside_out(self, stage: _core.Stage) -> bool:
         """Is the innermost part of a loop split off first?
@@ -111,11 +112,11 @@ class TailRule:
         if self._reads_more(stage, loop):
             # Halide 21 rounds up the regions of what is computed inside a loop whose loads are predicated, and in
             # vectors keeps one predicate alone.
-            is_alone = stage.func not in self.encloses_reader
+            is_alone = self.readers.isdisjoint(self.inside.get(stage.func, ()))
             is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
             can_predicate = is_only and is_tile and is_alone and is_vector and self._loads_are_vectors(stage, loop)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
-        if stage.func in self.encloses_reader or is_sliding:
+        if is_sliding or self._reads_more(stage, loop, with_inside=True):
             return Tail.GUARD_WITH_IF
         return Tail.ROUND_UP if is_tile else Tail.SHIFT_INWARDS
 
@@ -213,31 +214,51 @@ class TailRule:
             for edge in stage.edges
         )
 
-    def _reads_more(self, stage: _core.Stage, loop: int) -> bool:
-        """Does what the Stage loads from an input grow with this loop, at coordinates not clamped to its bounds?"""
+    def _reads_more(self, stage: _core.Stage, loop: int, *, with_inside: bool = False) -> bool:
+        """Does what the Stage loads from an input grow with this loop, at coordinates not clamped to its bounds?
+
+        Of what is computed inside its loops, too, where that is asked for.
+        """
         region = self.dag.funcs[stage.func].root_region
         here = [_ANYWHERE if dim.is_reduction else _ends(region[dim.pure_dim]) for dim in stage.loops]
         here[loop] = (here[loop][0], here[loop][0])
-        return self._grows(stage, here, [*here[:loop], _ANYWHERE, *here[loop + 1 :]])
+        inside = self.inside.get(stage.func, set()) if with_inside else set()
+        return self._grows(stage, here, [*here[:loop], _ANYWHERE, *here[loop + 1 :]], self.inlined | inside)
 
     def _inlined_stage(self, func: int) -> _core.Stage:
         return self.dag.stages[self.dag.funcs[func].stages[0]]
 
-    def _grows(self, stage: _core.Stage, fewer: Ranges, more: Ranges) -> bool:
-        """Does it load more of an input, and not all there is, where its loops cover `more` instead of `fewer`?"""
-        for edge in stage.edges:
-            producer = self.dag.funcs[edge.producer]
-            before, after = ([_ends(pair.evaluate(loops)) for pair in edge.bounds] for loops in (fewer, more))
-            if producer.is_input:
-                whole = [_ends(side) for side in producer.estimate]
+    def _grows(self, stage: _core.Stage, fewer: Ranges, more: Ranges, through: Set[int]) -> bool:
+        """Does it load more of an input, and not all there is, where its loops cover `more` instead of `fewer`?
+
+        It is looked `through` Funcs that are computed for it alone.
+        """
+        required: dict[int, tuple[Ranges, Ranges]] = {}
+        self._require(required, stage, fewer, more)
+        while required:
+            # Producers come before what consumes them, inputs aside.
+            producer = max(required, key=lambda func: (self.dag.funcs[func].is_input, func))
+            before, after = required.pop(producer)
+            func = self.dag.funcs[producer]
+            if func.is_input:
+                whole = [_ends(side) for side in func.estimate]
                 if any(new not in (old, all_) for old, new, all_ in zip(before, after, whole, strict=True)):
                     return True
-            elif edge.producer in self.inlined:
-                inlined = self._inlined_stage(edge.producer)
-                order = [dim.pure_dim for dim in inlined.loops]
-                if self._grows(inlined, [before[d] for d in order], [after[d] for d in order]):
-                    return True
+            elif producer in through:
+                for inner in (self.dag.stages[stage_id] for stage_id in func.stages):
+                    loops = [[_range_of(dim, region) for dim in inner.loops] for region in (before, after)]
+                    self._require(required, inner, *loops)
         return False
+
+    def _require(
+        self, required: dict[int, tuple[Ranges, Ranges]], stage: _core.Stage, fewer: Ranges, more: Ranges
+    ) -> None:
+        """Add what a Stage reads, of each Func."""
+        for edge in stage.edges:
+            regions = tuple([_ends(pair.evaluate(loops)) for pair in edge.bounds] for loops in (fewer, more))
+            known = required.get(edge.producer, regions)
+            before, after = (list(map(_hull, *pair)) for pair in zip(known, regions, strict=True))
+            required[edge.producer] = (before, after)
 
     def _indexes_by_value(self, stage: _core.Stage) -> bool:
         """Does the Stage, or anything inlined into it, use a loaded value as a coordinate?"""
@@ -253,6 +274,15 @@ class TailRule:
 def _moves(jacobian: Sequence[_core.JacobianRow], loop: int) -> bool:
     """Does any coordinate of a read move with this loop?"""
     return any(row.numerator[loop] != 0 for row in jacobian)
+
+
+def _range_of(dim: _core.LoopDim, region: Ranges) -> tuple[int, int]:
+    """(min, max) of a loop of a Stage that computes a region of its Func."""
+    return _ANYWHERE if dim.is_reduction else region[dim.pure_dim]
+
+
+def _hull(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def _ends(side: _core.Interval) -> tuple[int, int]:
