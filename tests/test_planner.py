@@ -6,6 +6,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
+from exact_sides import nest_with_exact_sides
 from small_pipelines import (
     HEIGHT,
     PIPELINES,
@@ -112,7 +113,8 @@ def test_a_nest_means_the_same_where_names_that_nobody_chose_differ() -> None:
 
 def test_a_nest_tells_by_which_rules_it_is_lowered() -> None:
     planner, other = planner_of(product_inside), planner_of(product_inside, specialize_estimate=False)
-    nest, plain = best_nest(planner), best_nest(other)
+    nest = nest_with_exact_sides(planner)
+    plain = other.nest_of(other.form(), other.form().space.replay(nest.path))
     assert (nest.specialize_estimate, plain.specialize_estimate) == (True, False)
     assert nest.path == plain.path
     schedule = planner.schedule_of(*planner.state_of(nest), nest)

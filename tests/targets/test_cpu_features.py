@@ -94,9 +94,9 @@ PRODUCT_UPDATE = {
     "native_vector_size": 8,
     "num_vectors": 5 * 24 * 24,
     "innermost_loop_extent": 8,
-    # One broadcast of `a`; one dense load of `b`, and the accumulator once in 24 terms.
-    "scalar_loads_per_vector": 1,
-    "vector_loads_per_vector": 1 + 1 / 24,
+    # One broadcast of `a`, by the port that loads; one dense load of `b`, and the accumulator once in 24 terms.
+    "scalar_loads_per_vector": 0,
+    "vector_loads_per_vector": 2 + 1 / 24,
     "vector_stores": 5 * 24,
 }
 

@@ -85,7 +85,7 @@ def test_draws_of_random_programs_differ_from_program_to_program() -> None:
 
 
 def test_forms_that_did_not_win_are_drawn_from_too() -> None:
-    planner = Planner(PIPELINES["matmul"](), SEARCH, target=SOME_TARGET, machine=some_machine())
+    planner = Planner(PIPELINES["histogram"](), SEARCH, target=SOME_TARGET, machine=some_machine())
     found = planner.search()
     others = [form for form in planner.forms if form is not found.form]
     assert others

@@ -61,8 +61,10 @@ def test_roots_follow_the_fastest_however_slow_the_model_thinks_it(planner: Plan
             assert standings.best.proposal.nest.path[: depths[-1]] == trees.made
         measure(batch, standings)
     assert depths[0] == 0
-    assert depths == sorted(depths)
-    assert depths[-1] >= int(0.75 * planner.form().space.decision_count)
+    # New trees are planted where nothing is left to decide below the fastest.
+    grown = depths[: depths.index(0, 1)] if 0 in depths[2:] else depths
+    assert grown == sorted(grown)
+    assert depths[-1] in (0, *range(int(0.75 * planner.form().space.decision_count), 100))
 
 
 def test_simulations_repeat_the_fastest(planner: Planner) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from exact_sides import nest_with_exact_sides
 from small_pipelines import PIPELINES, SOME_TARGET, chain, product_inside, some_machine
 
 from metol import _core
@@ -94,7 +95,7 @@ def test_a_neighbour_is_what_its_decisions_lead_to(planner: Planner, start: Prop
 
 def test_the_other_flag_comes_first_and_once() -> None:
     planner = Planner(product_inside(), QUICK, target=SOME_TARGET, machine=some_machine())
-    start = proposal_of(planner, next(iter(planner.search().candidates)).nest())
+    start = proposal_of(planner, nest_with_exact_sides(planner))
     batches = draw_all(Neighbours(planner, start.nest, MODEL), {start.text})
     flags = [is_flag(proposal, start) for batch in batches for proposal in batch]
     assert flags == [True, *[False] * (len(flags) - 1)]

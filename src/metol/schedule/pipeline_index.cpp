@@ -65,7 +65,7 @@ std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
 }  // namespace
 
 PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed)
-    : dag(std::move(pipeline)), id(next_id()) {
+    : dag(std::move(pipeline)), id(next_id()), growth(*dag) {
     const size_t count = dag->funcs.size();
     is_closed.resize(count);
     for (int32_t func : closed) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pipeline/dag.hpp"
+#include "schedule/growth.hpp"
 
 namespace metol {
 
@@ -35,6 +36,7 @@ struct PipelineIndex {
     std::vector<uint8_t> reads_as_aligned;
     std::vector<std::vector<int32_t>> crosswise;  // [Funcs] what each needs at places that move apart
     std::vector<uint8_t> is_read_crosswise;       // [Funcs] some Func needs it so
+    Growth growth;
 
     const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
     const Stage& stage(int id) const { return dag->stages[static_cast<size_t>(id)]; }

@@ -330,7 +330,7 @@ void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, 
     }
 }
 
-double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& steps, int apart) {
+double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& steps, int apart, DimSet unknown) {
     double positions = 1;
     double per_point = 1;
     for (size_t d = 0; d < access.jacobian.size(); d++) {
@@ -341,7 +341,7 @@ double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& 
             if (slope == 0 || steps[i] <= 1) {
                 continue;
             }
-            if (static_cast<int>(i) == apart || std::isnan(slope)) {
+            if (static_cast<int>(i) == apart || std::isnan(slope) || unknown[d]) {
                 distinct *= steps[i];
             } else {
                 distinct = std::min(distinct * steps[i], distinct + std::abs(slope) * (steps[i] - 1));

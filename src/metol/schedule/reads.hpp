@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "schedule/growth.hpp"
 #include "schedule/regions.hpp"
 
 namespace metol {
@@ -28,8 +29,9 @@ double slope_of(const JacobianRow& row, size_t loop);
 EffectiveAccess direct_access(const Access& access, int producer);
 
 // Loads of different places that `steps` of the loops of a Stage make together. Those of `apart`, and of loops that
-// move a coordinate nobody knows how, are all different; -1 for none apart.
-double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& steps, int apart);
+// move a coordinate nobody knows how, are all different; -1 for none apart. So are those of loops that move a
+// coordinate whose stride in memory is `unknown` to the compiler, which cannot tell (y + 1) + 1 from y + 2.
+double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& steps, int apart, DimSet unknown = {});
 
 // One inlined Func and how often a point of the reading Stage evaluates it: once at each position, however many
 // expressions ask for it there, for compilers share what is equal.

@@ -5,6 +5,7 @@
 
 #include "schedule/tilings.hpp"
 #include "targets/cpu/group_featurizer.hpp"
+#include "targets/cpu/guards.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/registers.hpp"
 #include "targets/cpu/storage.hpp"
@@ -222,6 +223,19 @@ void GroupFeaturizer::roll(StageContext& context, float* out) const {
     out[k_unrolled_loop_extent] = 1;
 }
 
+// Does the compiler know that the sums of a tile lie apart? If not, it stores each before it loads the next.
+bool GroupFeaturizer::are_apart(const StageContext& context) {
+    const Stage& stage = index_.stage(context.id);
+    const DimSet unknown = layout_of(stage.func).unknown_strides;
+    for (size_t i = 0; i < stage.loops.size() && unknown.any(); i++) {
+        const bool is_spread = !stage.loops[i].is_reduction && context.tile[i] > 1;
+        if (is_spread && unknown[static_cast<size_t>(stage.loops[i].pure_dim)]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Trips& points = context.tile;
@@ -234,7 +248,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
                          is_root ? kClampedShareAtRoot : kClampedShareInside};
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
-        const TileLoads loads = loads_of_tile(index_, nest_, access, tile, row_period(access.producer));
+        const TileLoads loads = loads_of_tile(index_, nest_, access, tile, layout_of(access.producer));
         const bool is_free = is_in_registers(access.producer);
         total.dense += is_free ? 0 : loads.dense;
         total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
@@ -257,18 +271,18 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const bool is_scatter = width > 1 && !writes_densely(context);
     // Scattered lanes are put together and taken apart again each time.
     const bool is_promoted = is_whole_tile && accumulators < machine_.vector_registers && !is_scatter &&
-                             !stage.has_data_dependent_write && !moves_while_reducing(stage);
+                             !stage.has_data_dependent_write && !moves_while_reducing(stage) && are_apart(context);
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;
-    const double period = row_period(stage.func);
+    const Layout layout = layout_of(stage.func);
     for (const Access& access : stage.self_accesses) {
-        const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile, period);
+        const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile, layout);
         total.dense += loads.dense / visits;
         total.scalar += loads.scalar / visits;
     }
     const bool is_stored = !is_scatter && !is_in_registers(stage.func);
-    const double crossing = width > 1 ? 1 + straddling_share(1, period, machine_.vector_bytes) : 1;
+    const double crossing = width > 1 ? 1 + straddling_share(1, layout.row_period, machine_.vector_bytes) : 1;
     out[k_vector_stores] =
         static_cast<float>(is_stored ? crossing * registers * context.iterations_of_tile * vectors / visits : 0);
     if (context.nest.is_parallel && reduction_turns(stage, context.nest) > visits) {
@@ -282,6 +296,21 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     } else {
         out[k_scalar_loads_per_scalar] = static_cast<float>(total.scalar / context.tile_points);
     }
+}
+
+Layout GroupFeaturizer::layout_of(int func) {
+    Layout layout{row_period(func), {}};
+    if (!is_known(func)) {
+        return layout;
+    }
+    const uint64_t key = site_key(2, func, Site{});
+    if (const double* found = storage_->find(key)) {
+        layout.unknown_strides = static_cast<unsigned long>(*found);
+        return layout;
+    }
+    layout.unknown_strides = unknown_strides(index_, nest_, regions_, func);
+    storage_->add(key) = static_cast<double>(layout.unknown_strides.to_ulong());
+    return layout;
 }
 
 bool GroupFeaturizer::is_in_registers(int func) {

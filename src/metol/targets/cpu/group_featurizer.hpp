@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "targets/base.hpp"
+#include "targets/cpu/conflicts.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
 #include "targets/cpu/feature_table.hpp"
 #include "targets/cpu/loads.hpp"
@@ -104,6 +105,9 @@ class GroupFeaturizer {
     // The part of its own Func that a Stage writes in one iteration of a site.
     Box written_box(int stage_id, const Site& site);
 
+    // Has what `context` reads of `producer` in one iteration of a site room in the sets that it falls into?
+    bool stays_in_l1(const StageContext& context, int producer, const Site& site);
+
     // Bytes of `producer` that come into a cache of `capacity` while `context` reads it. The data stays from one
     // iteration to the next of the innermost loop whose body fits; everything outside it brings it in again.
     Footprint traffic(const StageContext& context, int producer, double capacity);
@@ -120,7 +124,9 @@ class GroupFeaturizer {
     void measure_reads(const StageContext& context, float* out);
     bool is_unrolled(const StageContext& context) const;
     void roll(StageContext& context, float* out) const;
+    bool are_apart(const StageContext& context);
     void count_loads(const StageContext& context, float* out);
+    Layout layout_of(int func);
     bool returns_memory();
     bool is_in_registers(int func);
     bool writes_densely(const StageContext& context) const;
@@ -145,7 +151,7 @@ class GroupFeaturizer {
     bool is_shared_ = false;  // does any Stage of the group share the loops of another?
     Borrowed<SiteTable<std::vector<ReadBox>, kKeptReads>> reads_;
     Borrowed<SiteTable<double>> touched_;
-    Borrowed<SiteTable<double>> storage_;  // bytes, and whether in registers
+    Borrowed<SiteTable<double>> storage_;  // bytes, whether in registers, and strides that are not known
     Borrowed<FuncTable> inlined_;
     Borrowed<Chain> chain_;
     Borrowed<Outside> outside_;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "schedule/tilings.hpp"
+#include "targets/cpu/conflicts.hpp"
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/group_featurizer.hpp"
 #include "targets/cpu/nest_queries.hpp"
@@ -106,6 +107,16 @@ void GroupFeaturizer::Outside::clear() {
     parts.clear();
 }
 
+bool GroupFeaturizer::stays_in_l1(const StageContext& context, int producer, const Site& site) {
+    const Func& func = index_.func(producer);
+    const StorageShape shape{
+        func.is_input ? std::span<const Interval>(func.estimate) : stored_box(nest_, regions_, producer).intervals,
+        innermost_dim(producer), static_cast<double>(func.bytes_per_point())};
+    return std::ranges::all_of(reads_at(context.id, site), [&](const ReadBox& read) {
+        return read.producer != producer || conflicting_bytes(shape, read.box) <= machine_.l1_bytes;
+    });
+}
+
 double GroupFeaturizer::touched_bytes(const Site& site) {
     const uint64_t key = site_key(0, 0, site);
     if (const double* found = touched_->find(key)) {
@@ -206,8 +217,9 @@ Footprint GroupFeaturizer::traffic(const StageContext& context, int producer, do
     const Site store = index_.func(producer).is_input ? Site{} : schedule.store;
     const auto begin = std::find(context.chain.begin(), context.chain.end(), store);
     auto outside = begin;
+    const bool is_l1 = capacity == static_cast<double>(machine_.l1_bytes);
     for (auto it = begin; it != context.chain.end(); ++it) {
-        if (touched_bytes(*it) <= capacity) {
+        if (touched_bytes(*it) <= capacity && (!is_l1 || stays_in_l1(context, producer, *it))) {
             if (it == begin) {
                 return {};
             }

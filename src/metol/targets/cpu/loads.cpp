@@ -11,6 +11,8 @@ namespace {
 
 // Adams et al. 2019, appendix A: strides below five are loaded as that many dense vectors.
 constexpr double kMaxDenseStride = 4;
+// Narrowest value that is loaded into all lanes at once.
+constexpr double kBroadcastBytes = 4;
 // Cache line of every CPU that Halide compiles vectors for.
 constexpr double kLineBytes = 64;
 
@@ -69,7 +71,7 @@ double straddling_share(double taps, double row_period, int vector_bytes) {
 }
 
 TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
-                        const TileShape& tile, double row_period) {
+                        const TileShape& tile, const Layout& layout) {
     TileLoads loads;
     const Func& producer = index.func(access.producer);
     const int innermost_dim = layout_of(index, nest, access.producer);
@@ -77,7 +79,7 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
     if (tile.vector_loop >= 0) {  // the lanes of a vector count as one
         steps[static_cast<size_t>(tile.vector_loop)] /= std::max(1, tile.vector_width);
     }
-    const double distinct = distinct_loads(access, tile.loops, steps, tile.vector_loop);
+    const double distinct = distinct_loads(access, tile.loops, steps, tile.vector_loop, layout.unknown_strides);
     if (tile.vector_loop < 0) {
         loads.scalar = distinct;
         return loads;
@@ -87,12 +89,13 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
         divide_up(static_cast<int64_t>(tile.vector_width) * producer.bytes_per_point(), tile.vector_bytes);
     switch (classify(access, tile.vector_loop, innermost_dim, stride)) {
         case VectorAccess::Broadcast:
-            loads.scalar = distinct;
+            // Of four bytes and more, the port that loads puts it in all lanes.
+            (producer.bytes_per_point() >= kBroadcastBytes ? loads.dense : loads.scalar) = distinct;
             break;
         case VectorAccess::Dense: {
             const double clamped = access.is_clamped ? tile.clamped_share : 0;
             const double taps = innermost_dim < 0 ? 1 : access.distinct[static_cast<size_t>(innermost_dim)];
-            const double straddling = straddling_share(taps, row_period, tile.vector_bytes);
+            const double straddling = straddling_share(taps, layout.row_period, tile.vector_bytes);
             loads.dense = (1 - clamped) * distinct * registers * (1 + straddling) * std::max(1.0, std::ceil(stride));
             loads.scalar = clamped * distinct * tile.vector_width;
             break;

@@ -21,9 +21,14 @@ struct TileShape {
     double clamped_share;
 };
 
-// `row_period`: how many rows of the producer after one that starts on a native vector the next does.
+// What a tile asks to know of the storage of what it loads from.
+struct Layout {
+    double row_period;       // how many rows after one that starts on a native vector the next does
+    DimSet unknown_strides;  // dimensions whose strides are not known when Halide compiles
+};
+
 TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
-                        const TileShape& tile, double row_period);
+                        const TileShape& tile, const Layout& layout);
 
 // Do the lanes of a vector along this loop load neighbours, or few apart?
 bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim);

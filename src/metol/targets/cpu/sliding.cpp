@@ -184,7 +184,6 @@ bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest) {
 
 bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
     const Site& loop = nest[func].compute;
-    const auto step_of = [&](int id) { return window_of(index, nest, regions, nest[id], nest[id].slide_dim).step(); };
     if (index.func(func).stages.size() > 1) {
         return false;
     }
@@ -210,6 +209,7 @@ bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& region
     if (reader == kHost) {
         return true;
     }
+    const auto step_of = [&](int id) { return window_of(index, nest, regions, nest[id], nest[id].slide_dim).step(); };
     const std::vector<int> stages = readers_of(index, nest, func);
     const bool is_direct = std::ranges::all_of(stages, [&](int stage_id) {
         const int by = index.stage(stage_id).func;

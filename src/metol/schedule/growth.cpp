@@ -1,0 +1,87 @@
+#include "schedule/growth.hpp"
+
+#include "pipeline/bounds.hpp"
+
+namespace metol {
+
+namespace {
+
+// The range of a loop that may turn anywhere; bounds stay far from overflowing.
+constexpr Interval kAnywhere{-(int64_t{1} << 24), int64_t{1} << 24};
+
+// The dimensions of what an edge reads that grow where its Stage goes further along one of its pure dimensions; of an
+// input, those that are not read whole all the same.
+DimSet grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int dim) {
+    const Func& func = dag.funcs[static_cast<size_t>(stage.func)];
+    const Func& producer = dag.funcs[static_cast<size_t>(edge.producer)];
+    std::vector<Interval> loops;
+    for (const LoopDim& loop : stage.loops) {
+        const bool is_known = !loop.is_reduction && static_cast<size_t>(loop.pure_dim) < func.root_region.size();
+        loops.push_back(is_known ? func.root_region[static_cast<size_t>(loop.pure_dim)] : kAnywhere);
+        if (!loop.is_reduction && loop.pure_dim == dim) {
+            loops.back() = {loops.back().min, loops.back().min};
+        }
+    }
+    std::vector<Interval> fewer(edge.bounds.size());
+    evaluate(edge.bounds, loops, fewer);
+    for (size_t i = 0; i < loops.size(); i++) {
+        if (!stage.loops[i].is_reduction && stage.loops[i].pure_dim == dim) {
+            loops[i] = kAnywhere;
+        }
+    }
+    std::vector<Interval> more(edge.bounds.size());
+    evaluate(edge.bounds, loops, more);
+    DimSet grown;
+    for (size_t d = 0; d < more.size(); d++) {
+        const bool is_whole = producer.is_input && d < producer.estimate.size() && more[d] == producer.estimate[d];
+        grown[d] = more[d] != fewer[d] && !is_whole;
+    }
+    return grown;
+}
+
+}  // namespace
+
+Growth::Growth(const PipelineDag& dag) : func_count_(dag.funcs.size()), rows_(func_count_ + 1) {
+    for (size_t f = 0; f < func_count_; f++) {
+        rows_[f + 1] = rows_[f] + static_cast<size_t>(dag.funcs[f].dimensions());
+    }
+    needed_.resize(rows_.back() * func_count_);
+    // By what each Func reads itself, and what those need: producers come before what consumes them, inputs aside.
+    for (size_t f = 0; f < func_count_; f++) {
+        const Func& func = dag.funcs[f];
+        Reader reader{static_cast<int32_t>(f), {}};
+        for (int dim = 0; dim < func.dimensions() && !func.is_input; dim++) {
+            DimSet* needed = &needed_[(rows_[f] + static_cast<size_t>(dim)) * func_count_];
+            needed[f].set(static_cast<size_t>(dim));
+            for (const int32_t s : func.stages) {
+                const Stage& stage = dag.stages[static_cast<size_t>(s)];
+                for (const Edge& edge : stage.edges) {
+                    const auto producer = static_cast<size_t>(edge.producer);
+                    const DimSet grown = grown_by(dag, stage, edge, dim);
+                    reader.dims[static_cast<size_t>(dim)] =
+                        reader.dims[static_cast<size_t>(dim)] || (dag.funcs[producer].is_input && grown.any());
+                    needed[producer] |= grown;
+                    for (int through = 0; through < dag.funcs[producer].dimensions(); through++) {
+                        if (!grown[static_cast<size_t>(through)] || dag.funcs[producer].is_input) {
+                            continue;
+                        }
+                        const DimSet* next = &needed_[(rows_[producer] + static_cast<size_t>(through)) * func_count_];
+                        for (size_t each = 0; each < func_count_; each++) {
+                            needed[each] |= next[each];
+                        }
+                    }
+                }
+            }
+        }
+        if (reader.dims.any()) {
+            readers_.push_back(reader);
+        }
+    }
+}
+
+DimSet Growth::of(int func, int dim, int producer) const {
+    return needed_[(rows_[static_cast<size_t>(func)] + static_cast<size_t>(dim)) * func_count_ +
+                   static_cast<size_t>(producer)];
+}
+
+}  // namespace metol

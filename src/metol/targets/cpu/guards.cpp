@@ -1,0 +1,182 @@
+#include "targets/cpu/guards.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/reads.hpp"
+#include "schedule/tilings.hpp"
+#include "targets/cpu/nest_queries.hpp"
+
+namespace metol::cpu {
+
+namespace {
+
+// Is a Func computed for another alone: in its loops, or inlined?
+bool is_within(const PipelineIndex& index, const LoopNest& nest, int func, int host) {
+    while (func != host && nest[func].placement == Placement::At) {
+        func = index.stage(nest[func].compute.stage).func;
+    }
+    return func == host || nest[func].placement == Placement::Inline;
+}
+
+// Does anybody read a Func at a fraction of its coordinates, looking through what is computed inside `host`? Halide
+// adds a point where it cannot tell even from odd. Along one dimension, or any where that is -1.
+bool is_read_by_fractions(const PipelineIndex& index, const LoopNest& nest, int func, int host, int dim) {
+    const auto is_fraction = [](double slope) { return slope != std::floor(slope); };
+    const std::vector<int> readers = readers_of(index, nest, func);
+    return std::ranges::any_of(readers, [&](int stage_id) {
+        const int reader = index.stage(stage_id).func;
+        const std::shared_ptr<const StageReads> reads = effective_reads(index, nest, stage_id);
+        const bool is_direct = std::ranges::any_of(reads->accesses, [&](const EffectiveAccess& access) {
+            for (size_t d = 0; d < access.jacobian.size() && access.producer == func; d++) {
+                if ((dim < 0 || static_cast<size_t>(dim) == d) &&
+                    std::ranges::any_of(access.jacobian[d], is_fraction)) {
+                    return true;
+                }
+            }
+            return false;
+        });
+        return is_direct || (reader != func && reader != host && is_read_by_fractions(index, nest, reader, host, -1));
+    });
+}
+
+// Does what is split off a Func's loop first divide what it computes at once, for sure?
+bool divides_evenly(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const Site& site, size_t loop) {
+    const int func = index.stage(site.stage).func;
+    const int dim = index.stage(site.stage).loops[loop].pure_dim;
+    const int64_t extent = regions.computed(func, nest[func].compute)[dim].extent();
+    int64_t factor = 1;  // of all but the outermost level that turns
+    for (const Trips& trips : nest_of(index, nest, site.stage).levels) {
+        factor = trips[loop] > 1 ? factor * trips[loop] : factor;
+    }
+    const auto& levels = nest_of(index, nest, site.stage).levels;
+    const auto turns = std::ranges::find_if(levels, [&](const Trips& trips) { return trips[loop] > 1; });
+    factor = turns == levels.end() ? 1 : factor / (*turns)[loop];
+    return extent % factor == 0 && has_constant_extent(index, nest, regions, func, dim);
+}
+
+// Does a loop of a host that ends with a guard move what is needed of `func` along a dimension, from one turn of the
+// loops at a site to the next?
+bool is_cut_short(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const Site& site, int func,
+                  int dim) {
+    const int host = index.stage(site.stage).func;
+    const Stage& stage = index.stage(site.stage);
+    const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
+    for (size_t loop = 0; loop < stage.loops.size(); loop++) {
+        const bool is_split = std::any_of(levels.begin(), levels.begin() + site.level + 1,
+                                          [&](const Trips& trips) { return trips[loop] > 1; });
+        const int moved = stage.loops[loop].pure_dim;
+        if (is_split && !stage.loops[loop].is_reduction &&
+            index.growth.of(host, moved, func)[static_cast<size_t>(dim)] && is_guarded(index, nest, host, moved) &&
+            !divides_evenly(index, nest, regions, site, loop)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Has the version of an output for large sizes one within for the estimated extent of a side, as it does of those that
+// are whole where another Func is computed?
+bool has_exact_side(const PipelineIndex& index, const LoopNest& nest, int output, int dim) {
+    const int stage_id = index.func(output).stages.front();
+    const std::vector<Trips>& levels = nest[output].stages.front().levels;
+    int outermost = static_cast<int>(levels.size());  // level with a guest
+    for (const FuncSchedule* guest : nest.funcs) {
+        for (const Site& site : {guest->compute, guest->store}) {
+            if (guest->placement == Placement::At && site.stage == stage_id) {
+                outermost = std::min<int>(outermost, site.level);
+            }
+        }
+    }
+    const auto is_along = [&](const LoopDim& loop) { return !loop.is_reduction && loop.pure_dim == dim; };
+    const std::vector<LoopDim>& loops = index.stage(stage_id).loops;
+    const auto loop = static_cast<size_t>(std::ranges::find_if(loops, is_along) - loops.begin());
+    return outermost < static_cast<int>(levels.size()) &&
+           std::all_of(
+               levels.begin(), levels.begin() + outermost + 1, [&](const Trips& trips) { return trips[loop] <= 1; });
+}
+
+// Does Halide know where along the sides of an output a turn of its loops begins that needs more of a Func the further
+// it goes?
+bool begins_somewhere_known(const PipelineIndex& index, const LoopNest& nest, int func, int dim) {
+    int host = func;
+    while (nest[host].placement == Placement::At) {
+        host = index.stage(nest[host].compute.stage).func;
+    }
+    if (!index.func(host).is_output || host == func) {
+        return false;
+    }
+    for (int side = 0; side < index.func(host).dimensions(); side++) {
+        if (index.growth.of(host, side, func)[static_cast<size_t>(dim)] && !has_exact_side(index, nest, host, side)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int dim) {
+    const Func& own = index.func(func);
+    const Stage& stage = index.stage(own.stages.front());
+    if (own.stages.size() > 1 || stage.has_data_dependent_read || nest[func].slide_dim == dim) {
+        return true;
+    }
+    if (own.is_output) {  // those that others read, or that share loops, have no other version
+        return !index.consumers[static_cast<size_t>(func)].empty() || nest[func].leader() >= 0;
+    }
+    return std::ranges::any_of(index.growth.readers(), [&](const Growth::Reader& reader) {
+        return (index.growth.of(func, dim, reader.func) & reader.dims).any() &&
+               is_within(index, nest, reader.func, func);
+    });
+}
+
+bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func, int dim) {
+    Site site = nest[func].store;
+    const bool begins_anywhere = !begins_somewhere_known(index, nest, func, dim);
+    int inner = func;
+    while (!site.is_root()) {
+        const int host = index.stage(site.stage).func;
+        if ((begins_anywhere && is_read_by_fractions(index, nest, inner, host, inner == func ? dim : -1)) ||
+            is_cut_short(index, nest, regions, site, func, dim)) {
+            return false;
+        }
+        const Site around = nest[host].placement == Placement::At ? nest[host].store : Site{};
+        if (regions.computed(func, site)[dim].extent() < regions.computed(func, around)[dim].extent()) {
+            return true;
+        }
+        inner = host;
+        site = around;
+    }
+    // All there is: known in the version of an output for sides of the estimated size, or where nothing moves it.
+    if (index.func(inner).is_output && inner != func) {
+        return true;
+    }
+    for (int along = 0; along < index.func(inner).dimensions(); along++) {
+        if (index.growth.of(inner, along, func)[static_cast<size_t>(dim)]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    const bool is_input = index.func(func).is_input;
+    const bool is_inside = !is_input && nest[func].placement == Placement::At;
+    const auto innermost = is_input ? 0 : static_cast<size_t>(nest[func].innermost_dim);
+    const auto dimensions = static_cast<size_t>(index.func(func).dimensions());
+    const auto is_known = [&](size_t dim) {
+        return is_inside && has_constant_extent(index, nest, regions, func, static_cast<int>(dim));
+    };
+    DimSet unknown;
+    bool is_unknown = dimensions > 0 && !is_known(innermost);
+    for (size_t dim = 0; dim < dimensions; dim++) {
+        if (dim != innermost) {
+            unknown[dim] = is_unknown;
+            is_unknown = is_unknown || !is_known(dim);
+        }
+    }
+    return unknown;
+}
+
+}  // namespace metol::cpu

@@ -1,0 +1,21 @@
+// Where lowering guards the loops of a Func (lower/tails.py), and what that leaves unknown when Halide compiles.
+//
+// A Func whose loops go a little too far costs nothing, unless it would read beyond an input: those loops are cut short
+// by a guard, and nothing that is computed inside them and grows with them has a constant extent.
+#pragma once
+
+#include "schedule/growth.hpp"
+#include "schedule/regions.hpp"
+
+namespace metol::cpu {
+
+// Does a Func's loop along a dimension end with a guard, in the version for large outputs?
+bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int dim);
+
+// Does Halide know how far apart the first and the last point of a computed Func are that are stored at once?
+bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func, int dim);
+
+// The dimensions along which Halide does not know how far apart in memory neighbours are.
+DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
+
+}  // namespace metol::cpu
