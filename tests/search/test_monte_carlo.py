@@ -219,9 +219,9 @@ def test_what_is_not_below_the_root_teaches_nothing() -> None:
     assert other.best_state is None
 
 
-@pytest.mark.parametrize(("own_steps", "most"), [(0.0, 0.4), (-1.0, 1.0)])
+@pytest.mark.parametrize(("own_steps", "most"), [(0.0, 0.3), (-1.0, 1.0)])
 def test_simulations_repeat_all_but_their_own_steps(own_steps: float, most: float) -> None:
-    space = space_of("chain")
+    space = space_of("pyramid")
     known = BeamSearch(width=4).search(space, MODEL, Budget.start()).state
     tree = tree_of(space, own_steps=own_steps)
     tree.learn(known, repeats=True)
@@ -235,7 +235,7 @@ def test_simulations_repeat_all_but_their_own_steps(own_steps: float, most: floa
     assert len(changed) > 1
     share = sorted(changed)[len(changed) // 2] / len(path)
     assert share <= most
-    assert own_steps >= 0 or share > 0.4
+    assert own_steps >= 0 or share > 0.3
 
 
 def test_trees_without_time_do_not_take_longer_turns_later() -> None:

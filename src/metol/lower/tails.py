@@ -219,8 +219,8 @@ class TailRule:
 
         Of what is computed inside its loops, too, where that is asked for.
         """
-        region = self.dag.funcs[stage.func].root_region
-        here = [_ANYWHERE if dim.is_reduction else _ends(region[dim.pure_dim]) for dim in stage.loops]
+        region = [_ends(side) for side in self.dag.funcs[stage.func].root_region]
+        here = [_range_of(dim, region) for dim in stage.loops]
         here[loop] = (here[loop][0], here[loop][0])
         inside = self.inside.get(stage.func, set()) if with_inside else set()
         return self._grows(stage, here, [*here[:loop], _ANYWHERE, *here[loop + 1 :]], self.inlined | inside)

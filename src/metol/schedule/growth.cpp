@@ -14,23 +14,19 @@ constexpr Interval kAnywhere{-(int64_t{1} << 24), int64_t{1} << 24};
 DimSet grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int dim) {
     const Func& func = dag.funcs[static_cast<size_t>(stage.func)];
     const Func& producer = dag.funcs[static_cast<size_t>(edge.producer)];
-    std::vector<Interval> loops;
+    const auto is_along = [&](const LoopDim& loop) { return !loop.is_reduction && loop.pure_dim == dim; };
+    std::vector<Interval> here;
+    std::vector<Interval> further;
     for (const LoopDim& loop : stage.loops) {
         const bool is_known = !loop.is_reduction && static_cast<size_t>(loop.pure_dim) < func.root_region.size();
-        loops.push_back(is_known ? func.root_region[static_cast<size_t>(loop.pure_dim)] : kAnywhere);
-        if (!loop.is_reduction && loop.pure_dim == dim) {
-            loops.back() = {loops.back().min, loops.back().min};
-        }
+        const Interval range = is_known ? func.root_region[static_cast<size_t>(loop.pure_dim)] : kAnywhere;
+        here.push_back(is_along(loop) ? Interval{range.min, range.min} : range);
+        further.push_back(is_along(loop) ? kAnywhere : range);
     }
     std::vector<Interval> fewer(edge.bounds.size());
-    evaluate(edge.bounds, loops, fewer);
-    for (size_t i = 0; i < loops.size(); i++) {
-        if (!stage.loops[i].is_reduction && stage.loops[i].pure_dim == dim) {
-            loops[i] = kAnywhere;
-        }
-    }
     std::vector<Interval> more(edge.bounds.size());
-    evaluate(edge.bounds, loops, more);
+    evaluate(edge.bounds, here, fewer);
+    evaluate(edge.bounds, further, more);
     DimSet grown;
     for (size_t d = 0; d < more.size(); d++) {
         const bool is_whole = producer.is_input && d < producer.estimate.size() && more[d] == producer.estimate[d];

@@ -45,13 +45,12 @@ bool divides_evenly(const PipelineIndex& index, const LoopNest& nest, Regions& r
     const int func = index.stage(site.stage).func;
     const int dim = index.stage(site.stage).loops[loop].pure_dim;
     const int64_t extent = regions.computed(func, nest[func].compute)[dim].extent();
-    int64_t factor = 1;  // of all but the outermost level that turns
-    for (const Trips& trips : nest_of(index, nest, site.stage).levels) {
-        factor = trips[loop] > 1 ? factor * trips[loop] : factor;
+    const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
+    auto level = std::ranges::find_if(levels, [&](const Trips& trips) { return trips[loop] > 1; });
+    int64_t factor = 1;
+    while (level != levels.end() && ++level != levels.end()) {
+        factor *= (*level)[loop];
     }
-    const auto& levels = nest_of(index, nest, site.stage).levels;
-    const auto turns = std::ranges::find_if(levels, [&](const Trips& trips) { return trips[loop] > 1; });
-    factor = turns == levels.end() ? 1 : factor / (*turns)[loop];
     return extent % factor == 0 && has_constant_extent(index, nest, regions, func, dim);
 }
 
@@ -169,11 +168,13 @@ DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions
         return is_inside && has_constant_extent(index, nest, regions, func, static_cast<int>(dim));
     };
     DimSet unknown;
-    bool is_unknown = dimensions > 0 && !is_known(innermost);
+    bool is_unknown = false;
+    size_t inner = innermost;  // the dimension before, as they lie in memory
     for (size_t dim = 0; dim < dimensions; dim++) {
         if (dim != innermost) {
+            is_unknown = is_unknown || !is_known(inner);
             unknown[dim] = is_unknown;
-            is_unknown = is_unknown || !is_known(dim);
+            inner = dim;
         }
     }
     return unknown;
