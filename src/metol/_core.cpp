@@ -216,6 +216,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_associative", &Stage::is_associative)
         .def_readonly("has_safe_identities", &Stage::has_safe_identities)
         .def_readonly("is_identity", &Stage::is_identity)
+        .def_readonly("stepped_addresses", &Stage::stepped_addresses)
         .def_readonly("ends_in_product", &Stage::ends_in_product)
         .def_readonly("has_predicate", &Stage::has_predicate)
         .def_readonly("counts_bits", &Stage::counts_bits);

@@ -152,6 +152,7 @@ struct Stage {
     bool is_associative = false;       // every value of the update proven associative (rfactor, atomic)
     bool has_safe_identities = false;  // of an associative update: partial results may be of nothing
     bool is_identity = false;          // a single load and nothing else
+    float stepped_addresses = 0;       // of the operations in Address: they move with the loops by known steps
     bool ends_in_product = false;      // its only value is a multiplication of floats
     bool has_predicate = false;        // the RDom of the update carries a `where`
     bool counts_bits = false;          // those that are set, or zeros before or after them

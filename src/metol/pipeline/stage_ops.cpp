@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -190,6 +191,12 @@ bool is_free_address(const ExprGraph& graph, const ExprNode& node) {
     return (node.kind == ExprKind::Add || node.kind == ExprKind::Sub) && graph.linear(node.args[1]).is_constant();
 }
 
+bool moves_by_known_steps(const LinearForm& form) {
+    const auto is_whole = [](const Rational& step) { return step.denominator == 1; };
+    return std::ranges::all_of(form.is_known, std::identity{}) && std::ranges::all_of(form.coefficients, is_whole) &&
+           std::ranges::none_of(form.has_phase, std::identity{});
+}
+
 void note_width(const ExprNode& node, int32_t& narrowest, int32_t& widest) {
     if (node.bits < 8 || node.kind == ExprKind::Literal || node.kind == ExprKind::LoopVariable) {
         return;  // truth values and literals take the width of what they are used with
@@ -220,8 +227,9 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     for (int32_t id = 0; id < graph.size(); id++) {
         const ExprNode& node = graph.node(id);
         stage.counts_bits = stage.counts_bits || counts_bits(node);
-        if (walk.is_address_only(id)) {
-            count(OpClass::Address, is_free_address(graph, node) ? 0 : 1);
+        if (walk.is_address_only(id) && !is_free_address(graph, node)) {
+            count(OpClass::Address);
+            stage.stepped_addresses += moves_by_known_steps(graph.linear(id)) ? 1.0F : 0.0F;
         }
         if (!walk.is_value(id)) {
             continue;
@@ -293,6 +301,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
                                  [&](int32_t id) { return graph.node(id).kind == ExprKind::Undef; });
     if (stage.is_undef) {
         stage.op_histogram.assign(kOpClassCount, 0.0f);  // it generates no code
+        stage.stepped_addresses = 0;
     }
 }
 

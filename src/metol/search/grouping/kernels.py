@@ -122,8 +122,13 @@ class Kernels:
         made, _ = self.space.amended(self._base, [[_decision(_INLINE, func)]])
         if len(made) == 0:
             return False
+        before = self.inlined
         self.inlined |= {func}
-        self._base = self._replay({})
+        try:
+            self._base = self._replay({})
+        except ValueError:  # what it is inlined into is not inlined itself yet when its turn comes, and is too often
+            self.inlined = before
+            return False
         return True
 
     def rows(self, group: Group, tiles: Sequence[Tile], also_inline: int = -1) -> tuple[GroupRows, list[int]] | None:

@@ -14,7 +14,7 @@ struct StorageShape {
     double bytes_per_point;
 };
 
-// The bytes of a first-level cache that a part of a Func leaves to nothing else, as a cache of as many ways as it needs
+// The bytes of a cache of the core that a part of a Func leaves to nothing else, as a cache of as many ways as it needs
 // of its fullest set has: more than it holds where its rows begin a multiple of many lines apart. 0 where each line has
 // a set of its own.
 double conflicting_bytes(const StorageShape& shape, const Box& part);

@@ -88,7 +88,9 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
         std::max(1.0, static_cast<double>(tiling.vector_width) * stage.widest_bytes / machine.vector_bytes);
     const double lanes = inputs_read_in_turn(index, stage, tiling.vector_loop) * tiling.vector_width;
     const double code = static_cast<double>(unrolled) * (registers * operations_of(stage) + lanes);
-    const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : is_whole ? kMaxWholeUnroll : kMaxUnroll;
+    const auto sums = static_cast<int32_t>(kSumsShare * machine.vector_registers);
+    const int32_t plain = reduction_loops(stage).empty() ? kMaxUnroll : std::max(kMaxUnroll, sums);
+    const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : is_whole ? kMaxWholeUnroll : plain;
     const bool is_large = static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index);
     return unrolled > 1 && is_large ? Pruned::TileTooLarge : Pruned::None;
 }

@@ -90,11 +90,16 @@ std::vector<DecisionFamily> location_families(const PipelineIndex& index, const 
     return families;
 }
 
-// Points of the tile along one loop: powers of two of its unit, and all of a short loop.
-std::vector<int32_t> tile_sizes(int64_t extent, int32_t unit) {
+// Points of the tile along one loop: powers of two of its unit, all of a short loop, and for tiles of sums three times
+// powers of two, which fill the registers better, where they leave no rest: each of them would need a guard.
+std::vector<int32_t> tile_sizes(int64_t extent, int32_t unit, bool in_threes) {
     std::vector<int32_t> sizes;
     for (int32_t size = unit; size <= kMaxUnroll * unit && (size == unit || size <= extent); size *= 2) {
         sizes.push_back(size);
+        const int32_t three = size / 2 * 3;
+        if (in_threes && size > 1 && three <= kMaxUnroll && extent % three == 0) {
+            sizes.push_back(three);
+        }
     }
     const bool is_short =
         unit == 1 && extent <= kMaxWholeUnroll && std::find(sizes.begin(), sizes.end(), extent) == sizes.end();
@@ -135,6 +140,7 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
     if (vector_loops.empty()) {
         vector_loops.push_back(-1);
     }
+    const bool is_of_sums = !reduction_loops(stage).empty();
     std::vector<DecisionFamily> families;
     for (int vector_loop : vector_loops) {
         std::vector<int> widths = {1};
@@ -153,7 +159,9 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
             for (int loop : unrollable_loops(index, step.stage, vector_loop)) {
                 const int32_t unit = loop == vector_loop ? decision.vector_width : 1;
                 auto& sizes = family.choices[static_cast<size_t>(loop)];
-                sizes = options.allow_unroll ? tile_sizes(loops[loop].extent(), unit) : std::vector<int32_t>{unit};
+                const bool in_threes = is_of_sums && loop != vector_loop;
+                sizes = options.allow_unroll ? tile_sizes(loops[loop].extent(), unit, in_threes)
+                                             : std::vector<int32_t>{unit};
             }
             families.push_back(std::move(family));
         }

@@ -105,8 +105,8 @@ class GroupFeaturizer {
     // The part of its own Func that a Stage writes in one iteration of a site.
     Box written_box(int stage_id, const Site& site);
 
-    // Has what `context` reads of `producer` in one iteration of a site room in the sets that it falls into?
-    bool stays_in_l1(const StageContext& context, int producer, const Site& site);
+    // Has what `context` reads of `producer` in one iteration of a site room in the sets of a cache that it falls into?
+    bool stays_in(const StageContext& context, int producer, const Site& site, double capacity);
 
     // Bytes of `producer` that come into a cache of `capacity` while `context` reads it. The data stays from one
     // iteration to the next of the innermost loop whose body fits; everything outside it brings it in again.

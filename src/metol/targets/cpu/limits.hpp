@@ -13,6 +13,10 @@ inline constexpr int64_t kParallelCap = 128;
 inline constexpr int64_t kMaxRecompute = 10;
 inline constexpr int32_t kMaxTasksPerCore = 16;
 inline constexpr int32_t kMaxUnroll = 16;
+// What a tile of sums may hold of the vector registers, where that is more: the others are for its operands. An
+// operand that is loaded once serves a row or a column of such a tile, so that its size says how much it computes for
+// each load; 16 are too few where there are 32 registers.
+inline constexpr double kSumsShare = 0.75;
 // A loop that is unrolled whole: sixteen iterations and what a stencil adds to them on both sides.
 inline constexpr int32_t kMaxWholeUnroll = 24;
 // Reduction loops that are unrolled in part, and blocks of those that run partly outside the pure loops: 16, 64, 256.

@@ -5,7 +5,7 @@ seconds, from its histogram of operations. These stand for the coefficients of A
 weights are trained.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from metol import _core
@@ -170,10 +170,15 @@ def _seconds_by_class(rates: OperationRates) -> Mapping[str, float]:
     }
 
 
+def _op_counts(stage: _core.Stage) -> Iterator[tuple[str, float]]:
+    """Operations a point by class; addresses that move by known steps are added to once an iteration, all together."""
+    for op, count in zip(op_classes(), stage.op_histogram, strict=True):
+        yield op.name, count - (stage.stepped_addresses if op.name == "Address" else 0.0)
+
+
 def _register_seconds(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> float:
     """Seconds of the arithmetic on one native register of the widest type of a Stage."""
-    counts = zip(op_classes(), stage.op_histogram, strict=True)
-    seconds = sum(count * seconds_by_class.get(op.name, 0.0) for op, count in counts)
+    seconds = sum(count * seconds_by_class.get(name, 0.0) for name, count in _op_counts(stage))
     return seconds * (_BOUNDARY_SHARE if dag.funcs[stage.func].is_boundary_condition else 1.0)
 
 
@@ -191,9 +196,9 @@ def _scalar_point_seconds(machine: CpuMachine, dag: PipelineDag, stage: _core.St
     by_class = _seconds_by_class(machine.operations)
     slow = {"DivInt": machine.vector_bytes / 4, "Mod": machine.vector_bytes / 4, "ExternCall": machine.vector_bytes / 4}
     seconds = 0.0
-    for op, count in zip(op_classes(), stage.op_histogram, strict=True):
-        if by_class.get(op.name):
-            seconds += count * max(machine.operations.scalar_op_seconds, by_class[op.name] / slow.get(op.name, 1.0))
+    for name, count in _op_counts(stage):
+        if by_class.get(name):
+            seconds += count * max(machine.operations.scalar_op_seconds, by_class[name] / slow.get(name, 1.0))
     # A scattered read-modify-write waits for the store before it only where that went to the same place: of the six
     # cycles that this takes one shows.
     scatters = 1 / machine.clock_hz if stage.has_data_dependent_write else 0.0
