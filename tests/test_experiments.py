@@ -265,6 +265,8 @@ def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
     assert outcome.value("limit", "read_mb") == pytest.approx(2 * 1536 * 2560 / 1e6)
     # Two sums of three and a division each, at the least.
     assert 6 * pixels / 1e6 < (outcome.value("limit", "operations_m") or 0) < 20 * pixels / 1e6
+    limits = [outcome.value("limit", name) or 0 for name in ("moving_ms", "computing_ms")]
+    assert all(limit > 0 for limit in limits)
 
 
 @pytest.mark.slow

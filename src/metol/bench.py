@@ -177,12 +177,4 @@ def _measure(
         rows, failures = {}, dict.fromkeys(range(len(schedulers)), str(error))
     for i, scheduler in enumerate(schedulers):
         failed = Measurement(source.label, "", Status.SCHEDULE_FAILED, detail=failures.get(i, ""))
-        yield replace(rows.get(i, failed), scheduler=_column(scheduler))
-
-
-def _column(scheduler: Scheduler) -> str:
-    """Return what tables call a scheduler: a file below the working directory by the path from there."""
-    text, here = str(scheduler), Path.cwd()
-    if scheduler.file and Path(scheduler.file).is_relative_to(here):
-        return text.replace(scheduler.file, str(Path(scheduler.file).relative_to(here)))
-    return text
+        yield replace(rows.get(i, failed), scheduler=scheduler.column)

@@ -2,10 +2,12 @@
 
 In: applications. Out: points of each scheduler, and of the machine's limit: the longer of the time in which inputs and
 outputs move once, and the time of the arithmetic if each point of each Stage is computed once, in full vectors, on all
-threads. Rates are those of the description of the machine, which `metol calibrate` measures.
+threads. Both are measured: a kernel reads and writes as many bytes, and the rates of operations are those that
+`metol calibrate` finds.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from metol import _core
@@ -16,7 +18,7 @@ from metol.measure import PipelineSource
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.targets import machine_parameters
-from metol.targets.cpu import CpuMachine
+from metol.targets.cpu import CpuMachine, calibrate, measure_moving
 from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell, three_digits
 from metol.work import least_points, least_work
 
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Limit"]
 
 _LIMIT = "limit"
-# Where inputs and outputs come from, and go to.
-_CACHES = ("L2", "L3", "memory")
 
 
 class Limit(AppExperiment):
@@ -44,16 +44,16 @@ class Limit(AppExperiment):
         """Count, and time the schedulers."""
         source = source_of(subject, setting)
         limit = Point(_LIMIT, _limit(source, setting.options.threads))
-        contestants = [(str(one), one.of_pipeline(source.label)) for one in setting.schedulers]
+        contestants = [(one.column, one.of_pipeline(source.label)) for one in setting.schedulers]
         return (limit, *race(source, contestants, setting)), ""
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return what must move and be computed, the limit, and the share that the best schedule reaches."""
-        headers = ("app", "read (MB)", "written (MB)", "from", "operations (M)", "moving (ms)", "computing (ms)")
+        headers = ("app", "read (MB)", "written (MB)", "operations (M)", "moving (ms)", "computing (ms)")
         lines = tuple(_line(one) for one in outcomes)
         shares = [share for one in outcomes if (share := _share(one)) is not None]
         mean = f"{100 * geometric_mean(shares):.0f} %" if shares else NOTHING
-        summary = (("geometric mean (apps)", *[""] * 8, mean),)
+        summary = (("geometric mean (apps)", *[""] * 7, mean),)
         return (TextTable(self.title, (*headers, "best", "its time (ms)", "share of the limit"), lines, summary),)
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
@@ -71,8 +71,8 @@ class Limit(AppExperiment):
 def _limit(source: PipelineSource, threads: int) -> dict[str, float]:
     """Return bytes, operations, and the least time of each, by the names of values."""
     planner = Planner(source.build(), SearchOptions(weights="analytical"), threads=threads)
-    machine, dag = planner.machine, planner.form().dag
-    assert isinstance(machine, CpuMachine)
+    assert isinstance(planner.machine, CpuMachine)
+    machine, dag = _calibrated(planner.machine), planner.form().dag
     points = least_points(planner.form())
     parameters = machine_parameters(machine, dag)
     assert isinstance(parameters, _core.CpuParameters)
@@ -81,34 +81,20 @@ def _limit(source: PipelineSource, threads: int) -> dict[str, float]:
         for number, seconds in enumerate(parameters.register_seconds)
     )
     work = least_work(planner.form())
-    read, written = work.read_bytes, work.written_bytes
-    level = _level(read + written, machine, threads)
-    read_rate, write_rate = _rates(level, machine, threads)
+    moving = measure_moving(machine, work.read_bytes, work.written_bytes, threads=threads)
     return {
-        "read_mb": read / 1e6,
-        "written_mb": written / 1e6,
-        "level": float(level),
+        "read_mb": work.read_bytes / 1e6,
+        "written_mb": work.written_bytes / 1e6,
         "operations_m": work.operations / 1e6,
-        "moving_ms": 1e3 * (read / read_rate + written / write_rate),
+        "moving_ms": 1e3 * moving,
         "computing_ms": 1e3 * computing / threads,
     }
 
 
-def _level(size: int, machine: CpuMachine, threads: int) -> int:
-    """The nearest of `_CACHES` that holds everything from one run to the next."""
-    if size <= machine.l2_bytes * threads:
-        return 0
-    return 1 if size <= machine.l3_bytes else 2
-
-
-def _rates(level: int, machine: CpuMachine, threads: int) -> tuple[float, float]:
-    """Bytes that all threads read, and write, in a second."""
-    memory = machine.memory
-    if level == 0:
-        return threads * memory.l2_read_bytes_per_second, threads * memory.l2_read_bytes_per_second
-    if level == 1:
-        return memory.l3_read_bytes_per_second_all_threads, memory.l3_read_bytes_per_second_all_threads
-    return memory.dram_read_bytes_per_second_all_threads, memory.dram_write_bytes_per_second_all_threads
+@cache
+def _calibrated(machine: CpuMachine) -> CpuMachine:
+    """The machine with measured rates; searches go on with those that they have."""
+    return machine if machine.is_calibrated else calibrate(machine)
 
 
 def _binding(one: Outcome) -> str:
@@ -130,8 +116,6 @@ def _share(one: Outcome) -> float | None:
 def _line(one: Outcome) -> tuple[str, ...]:
     names = ("read_mb", "written_mb", "operations_m", "moving_ms", "computing_ms")
     cells = [number_cell(one.value(_LIMIT, name)) for name in names]
-    level = one.value(_LIMIT, "level")
-    cells.insert(2, NOTHING if level is None else _CACHES[int(level)])
     best, share = _best(one), _share(one)
     found = (best[1], three_digits(best[0])) if best else (NOTHING, NOTHING)
     return (one.subject, *cells, *found, f"{100 * share:.0f} %" if share else NOTHING)

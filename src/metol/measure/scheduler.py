@@ -130,6 +130,14 @@ class Scheduler:
 
         return load(self.file).has_fixed_sizes
 
+    @property
+    def column(self) -> str:
+        """What tables call it: as text, but a file below the working directory by the path from there."""
+        text, here = str(self), Path.cwd()
+        if self.file and Path(self.file).is_relative_to(here):
+            return text.replace(self.file, str(Path(self.file).relative_to(here)))
+        return text
+
     def __str__(self) -> str:
         rest = self.file or "/".join(f"{key}={value}" for key, value in self.options)
         return f"{self.name}:{rest}" if rest else self.name

@@ -36,6 +36,8 @@ _CANARY_SOURCE = PipelineSource(SourceKind.MODULE, "metol.measure.canary", "buil
 _CANARY_TIMING = TimingPlan(round_seconds=0.03)
 # How often a batch that is being compiled looks whether somebody cancelled.
 _POLL_SECONDS = 0.2
+# Everything depends on the reference, which nobody can make faster: a short limit for schedules is none for it.
+_LEAST_REFERENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,8 @@ class LocalWorkbench:
 
         Args:
             source: the pipeline.
-            options: how to run; the time limit is for compiling and verifying one schedule.
+            options: how to run; the time limit is for compiling and verifying one schedule. The reference has a minute
+                at least.
             refusal: tells why a schedule must not be used, or ""; called in several threads at once.
             plan: how to race.
         """
@@ -286,7 +289,9 @@ class LocalWorkbench:
 
     def _make_cases(self) -> CasesMade:
         folder = tempfile.mkdtemp(prefix="cases_", dir=self._folder.name)
-        reference = Trial(self._source, Scheduler("reference"), self._options)
+        seconds = max(self._options.timeout_seconds, _LEAST_REFERENCE_SECONDS)
+        options = replace(self._options, timeout_seconds=seconds)
+        reference = Trial(self._source, Scheduler("reference"), options)
         with contextlib.closing(reference), self._killable(reference):
             reference.compile()
             cases = reference.make_cases(folder)

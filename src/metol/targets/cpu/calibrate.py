@@ -19,7 +19,7 @@ from metol.targets.cpu.machine import CpuMachine, vector_isa
 from metol.targets.cpu.operation_kernels import CYCLES_PER_STEP, Probe
 from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates
 
-__all__ = ["Progress", "calibrate"]
+__all__ = ["Progress", "calibrate", "measure_moving"]
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the fraction that is done."""
@@ -116,6 +116,36 @@ def calibrate(machine: CpuMachine, *, progress: Progress | None = None, budget_s
     report("done", 1.0)
     measured = _with_rates(machine, {name: timing.seconds_per_event for name, timing in timings.items()}, tuple(notes))
     return replace(measured, is_calibrated=len(timings) == len(builders))
+
+
+def measure_moving(machine: CpuMachine, read_bytes: int, written_bytes: int, *, threads: int) -> float:
+    """Measure the least time in which so much is read, and so much written, from wherever it stays in between.
+
+    Args:
+        machine: A machine whose code runs here.
+        read_bytes: Bytes read, each once.
+        written_bytes: Bytes written, each once: as much as is read is a copy.
+        threads: That share the work.
+
+    Returns:
+        Seconds, of the fastest of several rounds.
+    """
+    jit, wide = _jit_target(machine.vector_isa), machine.vector_bytes
+    both = min(read_bytes, written_bytes)
+    probes = [
+        build(build.__name__, size, wide, jit, threads=threads)
+        for build, size in (
+            (memory_kernels.build_copy, both),
+            (memory_kernels.build_read, read_bytes - both),
+            (memory_kernels.build_write, written_bytes - both),
+        )
+        if size > 0
+    ]
+    timings = [_first_timing(probe) for probe in probes]
+    for _ in range(_ROUNDS):
+        for timing in timings:
+            timing.sample()
+    return sum(timing.best_seconds / timing.repetitions for timing in timings)
 
 
 def _sample_round(timings: Iterable[_Timing], deadline: float) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "FRESH_BYTES",
     "LARGE_ELEMENTS",
     "build_allocation",
+    "build_copy",
     "build_fresh",
     "build_loop",
     "build_parallel",
@@ -106,6 +107,27 @@ def build_write(name: str, total_bytes: int, vector_bytes: int, target: _Halide,
     array = page_aligned((threads, extent), "int32")
     array[...] = 1
     return Probe(name, _runner(call, array), array.nbytes)
+
+
+def build_copy(name: str, total_bytes: int, vector_bytes: int, target: _Halide, *, threads: int = 1) -> Probe:
+    """Compile repeated dense copies of `total_bytes`, split evenly among the threads; an event is one byte copied."""
+    lanes = vector_bytes // 4
+    block = lanes * _VECTORS
+    extent = max(total_bytes // (4 * block * threads), 1) * block
+    x, xo, xi, t, n = hl.Var("x"), hl.Var("xo"), hl.Var("xi"), hl.Var("t"), hl.Param(hl.Int(32), "n")
+    r = hl.RDom([(0, n)], "r")
+    data, out = hl.ImageParam(hl.Int(32), 2), hl.Func(name)
+    out[x, t] = hl.undef(hl.Int(32))
+    out[x, t] = data[x, t] ^ r.x
+    out.bound(x, 0, extent)
+    out.update().reorder(x, r.x, t).split(x, xo, xi, block).vectorize(xi, lanes).unroll(xi)
+    if threads > 1:
+        out.update().parallel(t)
+    call = out.compile_to_callable([n, data], target)
+    source, copy = (page_aligned((threads, extent), "int32") for _ in range(2))
+    source[...] = 1
+    copy[...] = 1
+    return Probe(name, _runner(call, source, copy), source.nbytes)
 
 
 def build_fresh(name: str, vector_bytes: int, target: _Halide, *, threads: int = 1) -> Probe:
