@@ -76,9 +76,7 @@ class _Compiled:
         if own.name == "schedule":
             load(own.file).apply(pipeline)
         elif own.name == "metol" and not own.options:
-            result = autoschedule(pipeline, threads=threads)
-            self.search_seconds += result.search_seconds
-            result.schedule.apply(pipeline)
+            self.search_seconds += autoschedule(pipeline, threads=threads).search_seconds
         else:
             raise MetolError(f"`{scheduler}` schedules no networks; metol and schedule:FOLDER do.")
         arguments = pipeline.infer_arguments()
