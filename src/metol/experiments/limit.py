@@ -18,7 +18,7 @@ from metol.measure import PipelineSource
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.targets import machine_parameters
-from metol.targets.cpu import CpuMachine, calibrate, measure_moving
+from metol.targets.cpu import CpuMachine, measure_moving, measure_operations
 from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell, three_digits
 from metol.work import least_points, least_work
 
@@ -72,7 +72,7 @@ def _limit(source: PipelineSource, threads: int) -> dict[str, float]:
     """Return bytes, operations, and the least time of each, by the names of values."""
     planner = Planner(source.build(), SearchOptions(weights="analytical"), threads=threads)
     assert isinstance(planner.machine, CpuMachine)
-    machine, dag = _calibrated(planner.machine), planner.form().dag
+    machine, dag = _measured(planner.machine), planner.form().dag
     points = least_points(planner.form())
     parameters = machine_parameters(machine, dag)
     assert isinstance(parameters, _core.CpuParameters)
@@ -92,9 +92,9 @@ def _limit(source: PipelineSource, threads: int) -> dict[str, float]:
 
 
 @cache
-def _calibrated(machine: CpuMachine) -> CpuMachine:
-    """The machine with measured rates; searches go on with those that they have."""
-    return machine if machine.is_calibrated else calibrate(machine)
+def _measured(machine: CpuMachine) -> CpuMachine:
+    """The machine with measured rates of operations; searches go on with those that they have."""
+    return machine if machine.is_calibrated else measure_operations(machine)
 
 
 def _binding(one: Outcome) -> str:

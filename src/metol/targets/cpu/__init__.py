@@ -1,6 +1,6 @@
 """CPUs: their description, its calibration, and the numbers that the core searches with."""
 
-from metol.targets.cpu.calibrate import calibrate, measure_moving
+from metol.targets.cpu.calibrate import calibrate, measure_moving, measure_operations
 from metol.targets.cpu.machine import CpuMachine, MachineRow, default_cache_directory, vector_isa
 from metol.targets.cpu.parameters import cpu_parameters
 from metol.targets.cpu.rfactors import propose_rfactors
@@ -13,6 +13,7 @@ __all__ = [
     "cpu_parameters",
     "default_cache_directory",
     "measure_moving",
+    "measure_operations",
     "propose_rfactors",
     "propose_stagings",
     "vector_isa",

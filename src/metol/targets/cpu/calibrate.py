@@ -4,6 +4,7 @@ All kernels are timed in turn, round after round, and the fastest sample of each
 comes and goes, what the machine can do does not. Rates that no CPU of the class has are clamped and noted.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ from metol.targets.cpu.machine import CpuMachine, vector_isa
 from metol.targets.cpu.operation_kernels import CYCLES_PER_STEP, Probe
 from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates
 
-__all__ = ["Progress", "calibrate", "measure_moving"]
+__all__ = ["Progress", "calibrate", "measure_moving", "measure_operations"]
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the fraction that is done."""
@@ -118,6 +119,19 @@ def calibrate(machine: CpuMachine, *, progress: Progress | None = None, budget_s
     return replace(measured, is_calibrated=len(timings) == len(builders))
 
 
+def measure_operations(machine: CpuMachine) -> CpuMachine:
+    """Measure the rates of operations alone, and return the machine with these; it does not count as calibrated.
+
+    Args:
+        machine: A machine whose code runs here.
+    """
+    builders = _operation_builders(machine, _jit_target(machine.vector_isa))
+    timings = {name: _first_timing(build()) for name, build in builders}
+    for _ in range(_ROUNDS):
+        _sample_round(timings.values(), math.inf)
+    return _with_rates(machine, {name: timing.seconds_per_event for name, timing in timings.items()}, ())
+
+
 def measure_moving(machine: CpuMachine, read_bytes: int, written_bytes: int, *, threads: int) -> float:
     """Measure the least time in which so much is read, and so much written, from wherever it stays in between.
 
@@ -143,8 +157,7 @@ def measure_moving(machine: CpuMachine, read_bytes: int, written_bytes: int, *, 
     ]
     timings = [_first_timing(probe) for probe in probes]
     for _ in range(_ROUNDS):
-        for timing in timings:
-            timing.sample()
+        _sample_round(timings, math.inf)
     return sum(timing.best_seconds / timing.repetitions for timing in timings)
 
 
@@ -191,11 +204,7 @@ def _jit_target(isa: str) -> Any:
 def _builders(machine: CpuMachine, target: Any) -> Iterator[tuple[str, Callable[[], Probe]]]:
     """Name every probe with what compiles it; the order is the one of importance should the budget run out."""
     wide = machine.vector_bytes
-    for step in operation_kernels.OPERATION_PROBES:
-        lanes_bytes = machine.float_vector_bytes if step.types[0].startswith("float") else machine.integer_vector_bytes
-        yield step.name, partial(operation_kernels.build_operation, step, lanes_bytes, target)
-    yield "gather", lambda: operation_kernels.build_gather(machine.integer_vector_bytes, target)
-    yield "scalar_op", lambda: operation_kernels.build_scalar(target)
+    yield from _operation_builders(machine, target)
     yield "l1_load", lambda: memory_kernels.build_read("l1_load", machine.l1_bytes // 2, wide, target)
     yield "l1_store", lambda: memory_kernels.build_write("l1_store", machine.l1_bytes // 2, wide, target)
     yield "l1_scalar_load", lambda: memory_kernels.build_scalar_load(wide, target)
@@ -213,6 +222,14 @@ def _builders(machine: CpuMachine, target: Any) -> Iterator[tuple[str, Callable[
     yield "tasks", lambda: memory_kernels.build_parallel("tasks", many, _TASK_STEPS, target)
     yield "short_loop", lambda: memory_kernels.build_loop("short_loop", _SHORT_LOOP, target)
     yield "long_loop", lambda: memory_kernels.build_loop("long_loop", _LONG_LOOP, target)
+
+
+def _operation_builders(machine: CpuMachine, target: Any) -> Iterator[tuple[str, Callable[[], Probe]]]:
+    for step in operation_kernels.OPERATION_PROBES:
+        lanes_bytes = machine.float_vector_bytes if step.types[0].startswith("float") else machine.integer_vector_bytes
+        yield step.name, partial(operation_kernels.build_operation, step, lanes_bytes, target)
+    yield "gather", lambda: operation_kernels.build_gather(machine.integer_vector_bytes, target)
+    yield "scalar_op", lambda: operation_kernels.build_scalar(target)
 
 
 def _bandwidth_builders(

@@ -91,6 +91,18 @@ def build_scalar_load(vector_bytes: int, target: _Halide) -> Probe:
 
 def build_write(name: str, total_bytes: int, vector_bytes: int, target: _Halide, *, threads: int = 1) -> Probe:
     """Compile repeated dense stores over `total_bytes` of memory touched before; an event is one byte."""
+    return _build_stores(name, total_bytes, vector_bytes, target, threads, None)
+
+
+def build_copy(name: str, total_bytes: int, vector_bytes: int, target: _Halide, *, threads: int = 1) -> Probe:
+    """Compile repeated dense copies of `total_bytes`, split evenly among the threads; an event is one byte copied."""
+    return _build_stores(name, total_bytes, vector_bytes, target, threads, hl.ImageParam(hl.Int(32), 2))
+
+
+def _build_stores(
+    name: str, total_bytes: int, vector_bytes: int, target: _Halide, threads: int, data: _Halide | None
+) -> Probe:
+    """Compile dense stores of what `data` has in the same place, or of a number."""
     lanes = vector_bytes // 4
     block = lanes * _VECTORS
     extent = max(total_bytes // (4 * block * threads), 1) * block
@@ -98,36 +110,17 @@ def build_write(name: str, total_bytes: int, vector_bytes: int, target: _Halide,
     r = hl.RDom([(0, n)], "r")
     out = hl.Func(name)
     out[x, t] = hl.undef(hl.Int(32))
-    out[x, t] = r.x + 1
+    out[x, t] = r.x + 1 if data is None else data[x, t] ^ r.x
     out.bound(x, 0, extent)
     out.update().reorder(x, r.x, t).split(x, xo, xi, block).vectorize(xi, lanes).unroll(xi)
     if threads > 1:
         out.update().parallel(t)
-    call = out.compile_to_callable([n], target)
-    array = page_aligned((threads, extent), "int32")
-    array[...] = 1
-    return Probe(name, _runner(call, array), array.nbytes)
-
-
-def build_copy(name: str, total_bytes: int, vector_bytes: int, target: _Halide, *, threads: int = 1) -> Probe:
-    """Compile repeated dense copies of `total_bytes`, split evenly among the threads; an event is one byte copied."""
-    lanes = vector_bytes // 4
-    block = lanes * _VECTORS
-    extent = max(total_bytes // (4 * block * threads), 1) * block
-    x, xo, xi, t, n = hl.Var("x"), hl.Var("xo"), hl.Var("xi"), hl.Var("t"), hl.Param(hl.Int(32), "n")
-    r = hl.RDom([(0, n)], "r")
-    data, out = hl.ImageParam(hl.Int(32), 2), hl.Func(name)
-    out[x, t] = hl.undef(hl.Int(32))
-    out[x, t] = data[x, t] ^ r.x
-    out.bound(x, 0, extent)
-    out.update().reorder(x, r.x, t).split(x, xo, xi, block).vectorize(xi, lanes).unroll(xi)
-    if threads > 1:
-        out.update().parallel(t)
-    call = out.compile_to_callable([n, data], target)
-    source, copy = (page_aligned((threads, extent), "int32") for _ in range(2))
-    source[...] = 1
-    copy[...] = 1
-    return Probe(name, _runner(call, source, copy), source.nbytes)
+    inputs = [] if data is None else [data]
+    call = out.compile_to_callable([n, *inputs], target)
+    arrays = [page_aligned((threads, extent), "int32") for _ in (*inputs, out)]
+    for array in arrays:
+        array[...] = 1
+    return Probe(name, _runner(call, *arrays), arrays[-1].nbytes)
 
 
 def build_fresh(name: str, vector_bytes: int, target: _Halide, *, threads: int = 1) -> Probe:
