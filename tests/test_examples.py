@@ -5,9 +5,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from small_pipelines import SOME_TARGET, some_machine
 
 from metol import SearchOptions, autoschedule
-from metol.targets.cpu import CpuMachine
 
 FILE = Path(__file__).parents[1] / "examples" / "parts.py"
 
@@ -26,7 +26,7 @@ def parts() -> ModuleType:
 @pytest.mark.parametrize(
     ("name", "sizes", "turned"),
     [
-        ("plus_transpose", (4096,), SearchOptions(iterations=False)),
+        ("plus_transpose", (8192,), SearchOptions(iterations=False)),
         ("dot_product", (1 << 20,), SearchOptions(rfactor=False)),
         ("transposed_product", (256,), SearchOptions(staging=False)),
         ("extremes", (2048, 64), SearchOptions(rfactor=False)),
@@ -37,9 +37,9 @@ def test_each_is_scheduled_otherwise_without_its_part(
     parts: ModuleType, name: str, sizes: tuple[int, ...], turned: SearchOptions
 ) -> None:
     build = getattr(parts, name)
-    machine = CpuMachine.default(threads=2)
-    found = autoschedule(build(*sizes), machine=machine, verify=True)
-    other = autoschedule(build(*sizes), machine=machine, options=turned)
+    machine = some_machine()
+    found = autoschedule(build(*sizes), machine=machine, target=SOME_TARGET, verify=True)
+    other = autoschedule(build(*sizes), machine=machine, target=SOME_TARGET, options=turned)
     assert found.origin == other.origin == "search"
     assert found.verification
     assert found.schedule.directives != other.schedule.directives
