@@ -99,6 +99,21 @@ def test_an_output_has_a_version_for_the_sides_that_are_whole_around_others() ->
     assert len(seen) > 1
 
 
+def test_the_version_for_small_outputs_has_no_loop_around_others_split_into_parts() -> None:
+    dag, space = cpu_space(blur)
+    output = next(index for index, func in enumerate(dag.funcs) if func.is_output)
+    seen = set()
+    for seed in range(40):
+        directives = schedule_of(blur, dag, space.rollout(space.root(), [seed])).directives
+        whole = [d for d in directives if d.call is Call.NEVER_PARTITION]
+        has_branch = any(d.func == output and d.call is Call.SPECIALIZE for d in directives)
+        places = {d.args[0].loop for d in directives if d.call is Call.COMPUTE_AT}
+        assert all(d.func == output and not d.branch and places <= set(d.args) for d in whole)
+        assert bool(whole) == bool(has_branch and places)
+        seen.add(bool(whole))
+    assert seen == {True, False}
+
+
 def test_loads_are_predicated_only_where_they_are_dense() -> None:
     # `down` reads every second element: predicated, Halide 21 reads others.
     dag, space = cpu_space(pyramid)

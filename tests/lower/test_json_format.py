@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lower_cases import BLUR, CASES, GUARD, RENAMED, STAGED, Case, is_same, on, realize
+from lower_cases import BLUR, CASES, GUARD, RENAMED, SPECIALIZED, STAGED, Case, is_same, on, realize
 
 from metol.errors import ScheduleFormatError
 from metol.lower import (
@@ -132,6 +132,10 @@ def test_file_of_version_6_still_loads() -> None:
     assert load(FIXTURES / "renamed_version_6.json") == RENAMED.schedule()
 
 
+def test_file_of_version_7_still_loads() -> None:
+    assert load(FIXTURES / "unpartitioned_version_7.json") == SPECIALIZED.schedule()
+
+
 def test_schedules_are_equal_however_fast_they_were() -> None:
     fast, slow = (dataclasses.replace(BLUR.schedule(), measured=m) for m in (MEASURED, None))
     assert fast == slow
@@ -207,9 +211,9 @@ def test_from_json_refuses_another_format(text: str) -> None:
         Schedule.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 7, "1", None])
+@pytest.mark.parametrize("version", [0, 8, "1", None])
 def test_from_json_refuses_another_version(version: object) -> None:
-    with pytest.raises(ScheduleFormatError, match=r"reads version 6\. Upgrade Metol"):
+    with pytest.raises(ScheduleFormatError, match=r"reads version 7\. Upgrade Metol"):
         Schedule.from_json(json.dumps({"format": "metol-schedule", "version": version}))
 
 

@@ -114,6 +114,9 @@ class _HalideBackend:
             return self._loops.get((func, loop.name), hl.Var(loop.name))
         return self._rvars.get((func, stage, loop.name), hl.RVar(loop.name))
 
+    def loops(self, loops: tuple[Any, ...]) -> Any:
+        return list(loops)
+
     def root(self) -> Any:
         return hl.LoopLevel.root()
 

@@ -278,6 +278,7 @@ def _check_stage_loop(_checker: _Checker, _key: _StageKey, values: tuple[Argumen
 
 _TYPES: dict[Kind, type | tuple[type, ...]] = {
     Kind.LOOP: (Var, RVar),
+    Kind.LISTED_LOOP: (Var, RVar),
     Kind.NEW_LOOP: (Var, RVar),
     Kind.DIMENSION: Var,
     Kind.SITE: Site,
@@ -296,6 +297,7 @@ _TYPES: dict[Kind, type | tuple[type, ...]] = {
 
 _CHECKS: dict[Kind, Callable[[_Checker, _StageKey, tuple[Argument, ...]], None]] = {
     Kind.LOOP: _Checker.check_loop,
+    Kind.LISTED_LOOP: _Checker.check_loop,
     Kind.NEW_LOOP: _Checker.check_new_loop,
     Kind.DIMENSION: _Checker.check_dimension,
     Kind.SITE: _nothing,

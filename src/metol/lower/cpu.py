@@ -260,6 +260,17 @@ class _StageLoops:
         made += self.version(tails, OutputSize.TILE, branch=(0,))
         return made + self.version(tails, is_plain=True)
 
+    def _loops_around_guests(self, tasks: list[Loop]) -> tuple[Loop, ...]:
+        """The loops in which others are computed, innermost first.
+
+        Halide writes what is in a loop with guards up to three times, for its start, its middle and its end. With
+        others in it that is most of the code, and in the version for outputs smaller than a tile most never runs.
+        """
+        levels = range(max(self.guest_levels, default=-1) + 1)
+        loops = [piece.loop for level in levels for piece in self._at_level(level)]
+        around = [loop for loop in loops if loop not in {piece.loop for piece in self._parallel()}]
+        return tuple(reversed([*tasks, *around])) if self.guest_levels else ()
+
     def _sides_inside(self) -> set[int]:
         """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""
         return {
@@ -317,9 +328,10 @@ class _StageLoops:
                 calls.append((Call.VECTORIZE, (piece.loop,)))
             elif is_unrolled:
                 calls.append((Call.UNROLL, (piece.loop,)))
-        if parallel:
-            tasks = [self.fused] if self.fused is not None else [piece.loop for piece in parallel]
-            calls += [(Call.PARALLEL, (loop,)) for loop in tasks]
+        tasks = [self.fused] if self.fused is not None else [piece.loop for piece in parallel]
+        calls += [(Call.PARALLEL, (loop,)) for loop in tasks]
+        if is_plain and (hosts := self._loops_around_guests(tasks)):
+            calls.append((Call.NEVER_PARTITION, hosts))
         if not calls and self.stage.index > 0:
             calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]

@@ -86,6 +86,7 @@ class Call(str, enum.Enum):
     VECTORIZE = "vectorize"
     UNROLL = "unroll"
     PARALLEL = "parallel"
+    NEVER_PARTITION = "never_partition"
     COMPUTE_ROOT = "compute_root"
     COMPUTE_AT = "compute_at"
     COMPUTE_WITH = "compute_with"
@@ -137,6 +138,7 @@ class Kind(enum.Enum):
     """What an argument of a Call means."""
 
     LOOP = enum.auto()  # a loop that the Stage has
+    LISTED_LOOP = enum.auto()  # a loop that the Stage has; several are one list
     NEW_LOOP = enum.auto()  # a loop that the call makes
     DIMENSION = enum.auto()  # a Var of the Func, for its storage
     SITE = enum.auto()  # a loop of a consumer, or root
@@ -200,6 +202,7 @@ SIGNATURES: dict[Call, Signature] = {
     Call.VECTORIZE: Signature(Owner.STAGE, (Kind.LOOP,), (Kind.FACTOR, Kind.TAIL)),
     Call.UNROLL: Signature(Owner.STAGE, (Kind.LOOP,), (Kind.FACTOR, Kind.TAIL)),
     Call.PARALLEL: Signature(Owner.STAGE, (Kind.LOOP,)),
+    Call.NEVER_PARTITION: Signature(Owner.STAGE, repeated=Kind.LISTED_LOOP),
     Call.COMPUTE_ROOT: Signature(Owner.FUNC),
     Call.COMPUTE_AT: Signature(Owner.FUNC, (Kind.SITE,)),
     Call.COMPUTE_WITH: Signature(Owner.STAGE, (Kind.STAGE_LOOP,)),

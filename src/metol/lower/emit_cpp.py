@@ -32,6 +32,7 @@ def emit_cpp(schedule: ScheduleData, function_name: str) -> str:
     language = Language(
         qualify=lambda *names: "::".join(("Halide", *names)),
         all_of=" && ".join,
+        listed=", ".join,  # C++ takes them one by one, too
         pairs=lambda pairs: "{" + ", ".join(f"{{{rvar}, {var}}}" for rvar, var in pairs) + "}",
         method=lambda call: call.method,
         reserved=_RESERVED,

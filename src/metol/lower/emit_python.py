@@ -22,6 +22,7 @@ def emit_python(schedule: ScheduleData, function_name: str) -> str:
     language = Language(
         qualify=lambda *names: ".".join(("hl", *names)),
         all_of=lambda conditions: conditions[0] if len(conditions) == 1 else " & ".join(f"({c})" for c in conditions),
+        listed=lambda loops: f"[{', '.join(loops)}]",
         pairs=lambda pairs: "[" + ", ".join(f"({rvar}, {var})" for rvar, var in pairs) + "]",
         method=lambda call: call.python_method,
         reserved=frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins)),

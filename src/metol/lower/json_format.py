@@ -17,12 +17,13 @@ from metol.lower.schedule_data import Estimate, Kept, Measured, ScheduleData
 __all__ = ["FORMAT", "VERSION", "read_schedule", "schedule_identity", "write_schedule"]
 
 FORMAT = "metol-schedule"
-VERSION = 6
+VERSION = 7
 """Version 2 adds `kept`, the Funcs that keep a schedule written by hand; version 3 the call `in`; version 4 `measured`,
-how fast it was; version 5 the call `set_estimate`; version 6 the call `rename`."""
+how fast it was; version 5 the call `set_estimate`; version 6 the call `rename`; version 7 the
+call `never_partition`."""
 
 # What a version lacks has a default.
-_READ_VERSIONS = (1, 2, 3, 4, 5, VERSION)
+_READ_VERSIONS = (1, 2, 3, 4, 5, 6, VERSION)
 
 S = TypeVar("S", bound=ScheduleData)
 

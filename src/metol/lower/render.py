@@ -19,6 +19,9 @@ class Backend(Protocol[T]):
     def loop(self, func: int, stage: int, loop: Loop) -> T:
         """Return a loop of a Stage."""
 
+    def loops(self, loops: tuple[T, ...]) -> T:
+        """Return several loops where Halide takes a list of them."""
+
     def root(self) -> T:
         """Return the level outside all loops."""
 
@@ -53,11 +56,14 @@ def render_arguments(directive: Directive, backend: Backend[T]) -> list[T]:
     extents: list[tuple[int, int]] = []
     sides: list[tuple[int, int, int]] = []
     pairs: list[tuple[T, T]] = []
+    listed: list[T] = []
     func, stage = directive.func, directive.stage
     for kind, values in arguments(directive):
         match kind, values:
             case Kind.LOOP | Kind.NEW_LOOP | Kind.DIMENSION, (Var() | RVar() as loop,):
                 rendered.append(backend.loop(func, stage, loop))
+            case Kind.LISTED_LOOP, (Var() | RVar() as loop,):
+                listed.append(backend.loop(func, stage, loop))
             case Kind.SITE, (Site(loop=None),):
                 rendered.append(backend.root())
             case Kind.SITE, (Site(loop=Var() | RVar() as loop) as site,):
@@ -81,6 +87,8 @@ def render_arguments(directive: Directive, backend: Backend[T]) -> list[T]:
             case _:
                 # Not arguments of the method: what it makes, and what it is called on.
                 assert kind in (Kind.NEW_FUNC, Kind.BUFFER_DIMENSION), (kind, values)
+    if listed:
+        rendered.append(backend.loops(tuple(listed)))
     if extents:
         rendered.append(backend.minimum_extents(func, tuple(extents)))
     if sides:

@@ -26,6 +26,8 @@ class Language:
     """("TailStrategy", "RoundUp") -> hl.TailStrategy.RoundUp or Halide::TailStrategy::RoundUp."""
     all_of: Callable[[list[str]], str]
     """Conditions -> their conjunction."""
+    listed: Callable[[list[str]], str]
+    """Loops -> the arguments that stand for a list of them."""
     pairs: Callable[[list[tuple[str, str]]], str]
     """Pairs -> a list of pairs."""
     method: Callable[[Call], str]
@@ -285,6 +287,9 @@ class _Source:
         if key not in self._block.lookups:
             self._block.lookups[key] = self._lookup(*home, loop, self._local)
         return self._block.lookups[key].name
+
+    def loops(self, loops: tuple[str, ...]) -> str:
+        return self._language.listed(list(loops))
 
     def root(self) -> str:
         return self._language.qualify("LoopLevel", "root") + "()"

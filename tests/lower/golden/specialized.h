@@ -40,8 +40,8 @@ inline void apply_schedule_specialized(Halide::Pipeline pipeline) {
         Halide::Stage blur_y_branch_1 = blur_y.specialize(
             blur_y.output_buffer().dim(1).extent() >= 2
         );
-        blur_y_branch_1.vectorize(x_i);
-        blur_y.parallel(y);
+        blur_y_branch_1.vectorize(x_i).never_partition(x_o);
+        blur_y.parallel(y).never_partition(x_o, y);
     }
 
     {  // blur_x
