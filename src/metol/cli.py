@@ -86,7 +86,7 @@ def schedule(
     strategy: Annotated[str, typer.Option(help="beam, greedy, random, mcts or batch; for GPUs grouping, too")] = "beam",
     beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
     seed: Seed = 0,
-    budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 6.0,
+    budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 5.0,
     fixed_sizes: Annotated[
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,

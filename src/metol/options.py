@@ -123,7 +123,7 @@ class SearchOptions:
     weights: str = "auto"
     """What predicts run times: ``auto`` for the weights that were trained on this CPU or GPU, else those that come with
     Metol for the CPU's vectors, if any; ``analytical`` for the analytical model alone; or a file of weights."""
-    budget_seconds: float | None = 6.0
+    budget_seconds: float | None = 5.0
     """Seconds after which the search settles for the best it has; None for no limit."""
 
     def __post_init__(self) -> None:

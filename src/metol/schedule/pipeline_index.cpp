@@ -113,12 +113,35 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
         order.push_back(static_cast<int32_t>(f));
     }
     find_aligned_reads();
+    find_fractions();
     crosswise = find_crosswise(*dag);
     is_read_crosswise.resize(count);
     for (const std::vector<int32_t>& producers : crosswise) {
         for (const int32_t producer : producers) {
             is_read_crosswise[static_cast<size_t>(producer)] = 1;
         }
+    }
+}
+
+void PipelineIndex::find_fractions() {
+    is_read_by_fractions.resize(dag->funcs.size());
+    const auto reads_fractions = [](const Access& access) {
+        return std::ranges::any_of(access.jacobian, [](const JacobianRow& row) {
+            for (size_t i = 0; i < row.numerator.size(); i++) {
+                if (!row.is_known[i] || row.numerator[i] % row.denominator[i] != 0) {
+                    return true;
+                }
+            }
+            return false;
+        });
+    };
+    for (const int32_t func : order) {
+        const auto f = static_cast<size_t>(func);
+        is_read_by_fractions[f] = std::ranges::any_of(consumers[f], [&](const Consumer& consumer) {
+            const Stage& reader = stage(consumer.stage);
+            return (reader.func != func && is_read_by_fractions[static_cast<size_t>(reader.func)]) ||
+                   std::ranges::any_of(reader.edges[static_cast<size_t>(consumer.edge)].accesses, reads_fractions);
+        });
     }
 }
 

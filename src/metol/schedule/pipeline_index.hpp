@@ -36,6 +36,8 @@ struct PipelineIndex {
     std::vector<uint8_t> reads_as_aligned;
     std::vector<std::vector<int32_t>> crosswise;  // [Funcs] what each needs at places that move apart
     std::vector<uint8_t> is_read_crosswise;       // [Funcs] some Func needs it so
+    // [Funcs] some Func, or one that reads that, reads it at a fraction of its own coordinates, or nobody knows where.
+    std::vector<uint8_t> is_read_by_fractions;
     Growth growth;
 
     const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
@@ -51,6 +53,7 @@ struct PipelineIndex {
 
   private:
     void find_aligned_reads();
+    void find_fractions();
 };
 
 }  // namespace metol

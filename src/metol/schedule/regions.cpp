@@ -110,19 +110,20 @@ bool Regions::is_inside(int func, const Site& site) const {
 }
 
 uint64_t Regions::readers(int func) {
+    if (const uint64_t known = readers_->of(func, index_.func_count())) {
+        return known;
+    }
     uint64_t hash = combine(seed_, static_cast<uint64_t>(func));
     for (const Consumer& consumer : index_.consumers[static_cast<size_t>(func)]) {
         hash = mix(hash + surroundings(index_.stage(consumer.stage).func));
     }
-    return hash;
+    return readers_->of(func, index_.func_count()) = hash;
 }
 
 uint64_t Regions::surroundings(int func) {
-    if (const uint64_t known = surroundings_->of(func, index_.func_count())) {
-        return known;
-    }
-    const uint64_t hash = combine(nest_[func].hash, readers(func));
-    return surroundings_->of(func, index_.func_count()) = hash;
+    const FuncSchedule& schedule = nest_[func];
+    // At root all that is ever needed of a Func is computed at once, whoever reads it, and how.
+    return combine(schedule.hash, schedule.placement == Placement::Root ? seed_ : readers(func));
 }
 
 template <typename Make>

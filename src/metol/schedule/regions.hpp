@@ -90,7 +90,7 @@ class Regions {
     const uint64_t seed_;  // of all keys
     Borrowed<SiteTable<Box, kKept>> boxes_;
     Borrowed<SiteTable<int64_t, kKept>> iterations_;
-    Borrowed<FuncTable> surroundings_;
+    Borrowed<FuncTable> readers_;
 };
 
 // The region of the producer that `edge` reads while the consumer's loops cover `loops`.

@@ -7,6 +7,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "cost/cost_model.hpp"
 #include "schedule/loop_nest.hpp"
 #include "search/group_memo.hpp"
+#include "search/trajectory.hpp"
 #include "search/workers.hpp"
 #include "targets/base.hpp"
 
@@ -126,7 +128,14 @@ class Space {
     State make_child(const LoopNest& nest, const std::shared_ptr<const PathNode>& path, const Decision& decision,
                      Pruned& reason);
     bool follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made);
-    State follow(const State& state, std::span<const Decision> decisions);
+    struct Walk;
+    // Sets out from a loop nest, beside another one of as many decisions, or none.
+    void begin(Walk& walk, const LoopNest& nest, const Trajectory* other) const;
+    // Makes a decision as far as it applies; false where nothing does.
+    bool follow_next(const Decision& wanted, Walk& walk);
+    State follow(const State& state, std::span<const Decision> decisions, const Trajectory& other);
+    // The way to a complete loop nest; null where it is not of this space.
+    std::shared_ptr<const Trajectory> trajectory_of(const State& state);
     // A cost model, what it remembers of this pipeline, and what it makes of the operations of each Stage.
     struct Costing {
         const CostModelWeights& model;
@@ -149,6 +158,9 @@ class Space {
     SpaceOptions options_;
     std::vector<DecisionStep> steps_;
     std::shared_ptr<Shared> shared_;
+    std::mutex trajectory_mutex_;
+    State trajectory_end_;  // whose way was asked for last
+    std::shared_ptr<const Trajectory> trajectory_;
 };
 
 }  // namespace metol

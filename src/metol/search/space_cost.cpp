@@ -63,8 +63,10 @@ struct Scratch {
     std::vector<StageRow> rows;     // [missing], and more
 };
 
-// Loop nests whose keys are looked up together.
+// Loop nests whose keys are looked up together, at most; fewer where there are not so many blocks, for one takes a
+// hundred times as long as another.
 constexpr size_t kBlock = 8;
+constexpr size_t kBlocks = 16;
 
 // Is `func` read in the sub-nest, perhaps through what is inlined into it?
 bool is_read_in(const SubNest& sub_nest, int32_t func) {
@@ -237,10 +239,11 @@ double Space::cost_remembered(const LoopNest& nest, const Groups& groups, const 
 std::vector<double> Space::cost(std::span<const State> states, const CostModelWeights& model) {
     std::vector<double> costs(states.size());
     const Costing how = costing(model);
-    shared_->workers.run((states.size() + kBlock - 1) / kBlock, [&](size_t block) {
+    const size_t length = std::clamp<size_t>(states.size() / kBlocks, 1, kBlock);
+    shared_->workers.run((states.size() + length - 1) / length, [&](size_t block) {
         thread_local std::array<Groups, kBlock> groups;
-        const size_t begin = block * kBlock;
-        const size_t end = std::min(states.size(), begin + kBlock);
+        const size_t begin = block * length;
+        const size_t end = std::min(states.size(), begin + length);
         for (size_t i = begin; i < end; i++) {
             groups[i - begin].find(*index_, *states[i]);
             for (size_t group = 0; group < groups[i - begin].count(); group++) {

@@ -94,6 +94,9 @@ class Target {
                                                  const DecisionStep& step, const SpaceOptions& options) const = 0;
     // Would `families` offer this decision's place, or kind? Asked of decisions that were made in another state.
     virtual bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) const = 0;
+    // Do decisions about a Func depend, of the loop nest, on the sub-nests of the root that read it or that it is part
+    // of, and on no others?
+    virtual bool decides_by_sub_nests() const = 0;
     // Applies a decision that is offered; on Pruned::None `child` is the new state (without its path).
     virtual Pruned apply(const PipelineIndex& index, Pool& pool, const LoopNest& nest, const Decision& decision,
                          LoopNest& child) const = 0;

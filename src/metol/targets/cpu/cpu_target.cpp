@@ -24,6 +24,7 @@ class CpuTarget final : public Target {
         return cpu::families(machine_, index, nest, step, options);
     }
 
+    bool decides_by_sub_nests() const override { return true; }
     bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) const override {
         return cpu::is_offered(index, nest, decision);
     }

@@ -175,8 +175,9 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
             return reason;
         }
         Pruned reason = limit_code(machine, index, pool, child, decision.func);
-        if (reason == Pruned::None && warms_up_outside_inputs(index, child)) {
-            reason = Pruned::WarmsUpOutside;
+        if (reason == Pruned::None) {
+            Regions regions(index, child);
+            reason = warms_up_outside_inputs(index, child, regions) ? Pruned::WarmsUpOutside : Pruned::None;
         }
         return index.must_inline[static_cast<size_t>(decision.func)] ? Pruned::None : reason;
     }
@@ -203,11 +204,13 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     if (schedule.placement == Placement::At && is_nest_too_deep(index, child, decision.func)) {
         return Pruned::NestTooDeep;
     }
-    if (schedule.placement == Placement::At && warms_up_outside_inputs(index, child)) {
+    Regions regions(index, child);
+    if (schedule.placement == Placement::At && warms_up_outside_inputs(index, child, regions)) {
         return Pruned::WarmsUpOutside;
     }
-    Regions regions(index, child);
-    if (schedule.slide_dim >= 0 && overflows_stack(index, child, regions)) {
+    // A level that is split is rounded up, and moves what is in it.
+    const int host = decision.is_split ? -1 : decision.stage;
+    if (schedule.slide_dim >= 0 && overflows_stack(index, child, regions, host)) {
         return Pruned::StackOverflows;
     }
     if (const Pruned reason = check_recompute(index, child, regions, decision.func); reason != Pruned::None) {

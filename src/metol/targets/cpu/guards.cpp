@@ -22,6 +22,9 @@ bool is_within(const PipelineIndex& index, const LoopNest& nest, int func, int h
 // Does anybody read a Func at a fraction of its coordinates, looking through what is computed inside `host`? Halide
 // adds a point where it cannot tell even from odd. Along one dimension, or any where that is -1.
 bool is_read_by_fractions(const PipelineIndex& index, const LoopNest& nest, int func, int host, int dim) {
+    if (!index.is_read_by_fractions[static_cast<size_t>(func)]) {
+        return false;
+    }
     const auto is_fraction = [](double slope) { return slope != std::floor(slope); };
     const std::vector<int> readers = readers_of(index, nest, func);
     return std::ranges::any_of(readers, [&](int stage_id) {

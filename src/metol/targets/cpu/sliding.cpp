@@ -14,6 +14,9 @@ namespace {
 
 using Region = std::vector<Interval>;
 
+// Loops with windows that a thread keeps what it has worked out of.
+constexpr size_t kKeptLoops = 1024;
+
 // One dimension of a window.
 struct Window {
     int64_t whole = 0;  // what all turns of the loop need
@@ -102,6 +105,28 @@ std::vector<int64_t> excesses(const PipelineIndex& index, const LoopNest& nest, 
     return early;
 }
 
+// What is worked out about windows over one loop depends on these Funcs, on what reads them, and on nothing else.
+uint64_t windows_key(Regions& regions, const std::vector<const FuncSchedule*>& funcs) {
+    uint64_t key = funcs.size();
+    for (const FuncSchedule* schedule : funcs) {
+        key = combine(key, regions.surroundings(schedule->func));
+    }
+    return key;
+}
+
+// The `excesses`, kept from one loop nest to the next: most decisions are about other Funcs.
+const std::vector<int64_t>& known_excesses(const PipelineIndex& index, const LoopNest& nest, Regions& regions,
+                                           const Site& loop, const std::vector<const FuncSchedule*>& funcs) {
+    thread_local SiteTable<std::vector<int64_t>, kKeptLoops> kept;
+    kept.lend();
+    const uint64_t key = windows_key(regions, funcs);
+    if (const auto* found = kept.find(key)) {
+        return *found;
+    }
+    std::vector<int64_t> made = excesses(index, nest, regions, loop, funcs);
+    return kept.add(key) = std::move(made);
+}
+
 bool reads_outside(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& schedule,
                    int64_t excess) {
     std::vector<Region> needed(static_cast<size_t>(index.func_count()));
@@ -158,21 +183,20 @@ Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule
     return schedule.slide_dim >= 0 ? Pruned::None : Pruned::NothingToSlide;
 }
 
-bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest) {
+bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest, Regions& regions) {
     std::vector<const FuncSchedule*> sliding;
     std::copy_if(nest.funcs.begin(), nest.funcs.end(), std::back_inserter(sliding),
                  [](const FuncSchedule* schedule) { return schedule->slide_dim >= 0; });
     if (sliding.size() < 2) {
         return false;  // which is most often so: one alone is guarded
     }
-    Regions regions(index, nest);
     while (!sliding.empty()) {
         const Site loop = sliding.front()->compute;
         const auto others = std::stable_partition(
             sliding.begin(), sliding.end(), [&](const FuncSchedule* schedule) { return schedule->compute == loop; });
         const std::vector<const FuncSchedule*> funcs(sliding.begin(), others);
         sliding.erase(sliding.begin(), others);
-        const std::vector<int64_t> early = excesses(index, nest, regions, loop, funcs);
+        const std::vector<int64_t>& early = known_excesses(index, nest, regions, loop, funcs);
         for (size_t i = 0; i < early.size(); i++) {
             if (early[i] > 0 && reads_outside(index, nest, regions, *funcs[i], early[i])) {
                 return true;
@@ -182,22 +206,14 @@ bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest) {
     return false;
 }
 
-bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+namespace {
+
+// Of several windows over one loop, is that of `func` folded?
+bool is_folded_among(const PipelineIndex& index, const LoopNest& nest, Regions& regions,
+                     const std::vector<const FuncSchedule*>& windows, int func) {
     const Site& loop = nest[func].compute;
-    if (index.func(func).stages.size() > 1) {
-        return false;
-    }
-    const auto is_over_loop = [&](const FuncSchedule* schedule) {
-        return schedule->slide_dim >= 0 && schedule->compute == loop;
-    };
-    if (std::ranges::count_if(nest.funcs, is_over_loop) < 2) {
-        return true;
-    }
     std::set<int> own;
-    for (const FuncSchedule* schedule : nest.funcs) {
-        if (!is_over_loop(schedule)) {
-            continue;
-        }
+    for (const FuncSchedule* schedule : windows) {
         std::set<int> found;
         collect_windows_that_read(index, nest, regions, schedule->func, loop, found);
         if (found.size() > 1) {
@@ -216,6 +232,30 @@ bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& region
         return by == func || by == reader;
     });
     return is_direct && step_of(func) == step_of(reader) && step_of(reader) == points_a_turn(index, nest, loop);
+}
+
+}  // namespace
+
+bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    if (index.func(func).stages.size() > 1) {
+        return false;
+    }
+    std::vector<const FuncSchedule*> windows;
+    std::ranges::copy_if(nest.funcs, std::back_inserter(windows), [&](const FuncSchedule* schedule) {
+        return schedule->slide_dim >= 0 && schedule->compute == nest[func].compute;
+    });
+    if (windows.size() < 2) {
+        return true;
+    }
+    thread_local SiteTable<uint8_t, kKeptLoops> kept;
+    kept.lend();
+    const uint64_t key = combine(windows_key(regions, windows), static_cast<uint64_t>(func));
+    if (const auto* found = kept.find(key)) {
+        return *found != 0;
+    }
+    const bool is_so = is_folded_among(index, nest, regions, windows, func);
+    kept.add(key) = is_so ? 1 : 0;
+    return is_so;
 }
 
 }  // namespace metol::cpu

@@ -109,9 +109,10 @@ std::vector<DecisionFamily> storage_families(const PipelineIndex& index, const L
     return family.count() > 1 ? std::vector<DecisionFamily>{family} : std::vector<DecisionFamily>{};
 }
 
-bool overflows_stack(const PipelineIndex& index, const LoopNest& nest, Regions& regions) {
+bool overflows_stack(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int host) {
     return std::ranges::any_of(nest.funcs, [&](const FuncSchedule* schedule) {
         return schedule->slide_dim >= 0 && schedule->storage == Storage::Stack &&
+               (host < 0 || schedule->compute.stage == host) &&
                storage_bytes(index, nest, regions, schedule->func) > kMaxStackBytes;
     });
 }

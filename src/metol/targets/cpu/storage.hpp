@@ -31,8 +31,8 @@ bool is_on_heap(const PipelineIndex& index, const LoopNest& nest, Regions& regio
 std::vector<DecisionFamily> storage_families(const PipelineIndex& index, const LoopNest& nest, int func);
 
 // Has a window that was put on the stack become too large for it, for another one over the same loop keeps it from
-// being folded?
-bool overflows_stack(const PipelineIndex& index, const LoopNest& nest, Regions& regions);
+// being folded? Only those in the loops of the Stage `host` are looked at, or all where that is -1.
+bool overflows_stack(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int host);
 
 Pruned apply_storage(const PipelineIndex& index, Pool& pool, const Decision& decision, LoopNest& child);
 

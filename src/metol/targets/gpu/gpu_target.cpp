@@ -23,6 +23,8 @@ class GpuTarget final : public Target {
         return gpu::families(machine_, index, nest, step, options);
     }
 
+    // What a device has room for, and is kept busy by, is shared by all kernels.
+    bool decides_by_sub_nests() const override { return false; }
     bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) const override {
         const bool is_inside = decision.kind == DecisionKind::Inline || decision.kind == DecisionKind::At;
         if (is_inside && machine_.keeps_on_host(decision.func)) {
