@@ -2,17 +2,16 @@
 
 import ctypes
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-import metol.emulated_cuda
+from metol.emulated_cuda import LIBRARY
 
 __all__ = ["DRIVER", "Kernel", "error_of", "run"]
 
-DRIVER = ctypes.CDLL(str(Path(metol.emulated_cuda.__file__).with_name("libcuda.so")))
+DRIVER = ctypes.CDLL(str(LIBRARY))
 
 _FRAME = """
 .version 8.0

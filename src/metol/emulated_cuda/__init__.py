@@ -9,9 +9,14 @@ import ctypes
 from pathlib import Path
 from typing import Final
 
-__all__ = ["last_fault", "load_emulated_cuda"]
+__all__ = ["LIBRARY", "last_fault", "load_emulated_cuda"]
 
-_LIBRARY: Final = Path(__file__).with_name("libcuda.so")
+_NAME: Final = "libcuda.so"
+# Installed in place, this folder is two: that of the sources, and one with what was built.
+LIBRARY: Final = next(
+    (file for folder in __path__ if (file := Path(folder) / _NAME).exists()), Path(__file__).with_name(_NAME)
+)
+"""The driver, as the loader finds it."""
 
 
 def load_emulated_cuda() -> None:
@@ -21,12 +26,12 @@ def load_emulated_cuda() -> None:
         OSError: the library is not there.
     """
     # Halide asks for `libcuda.so`, and the loader answers with what has that name and is there already.
-    ctypes.CDLL(str(_LIBRARY), mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(str(LIBRARY), mode=ctypes.RTLD_GLOBAL)
 
 
 def last_fault() -> str:
     """Return what the emulated GPU refused last in this process, with the place; "" where it has refused nothing."""
-    driver = ctypes.CDLL(str(_LIBRARY))
+    driver = ctypes.CDLL(str(LIBRARY))
     driver.metol_last_fault.restype = ctypes.c_char_p
     text: bytes = driver.metol_last_fault()
     return text.decode(errors="replace")
