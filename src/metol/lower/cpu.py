@@ -266,10 +266,11 @@ class _StageLoops:
         Halide writes what is in a loop with guards up to three times, for its start, its middle and its end. With
         others in it that is most of the code, and in the version for outputs smaller than a tile most never runs.
         """
-        levels = range(max(self.guest_levels, default=-1) + 1)
-        loops = [piece.loop for level in levels for piece in self._at_level(level)]
-        around = [loop for loop in loops if loop not in {piece.loop for piece in self._parallel()}]
-        return tuple(reversed([*tasks, *around])) if self.guest_levels else ()
+        if not self.guest_levels:
+            return ()
+        below_tasks = range(1 if self.nest.is_parallel else 0, max(self.guest_levels) + 1)
+        serial = [piece.loop for level in below_tasks for piece in self._at_level(level)]
+        return tuple(reversed([*tasks, *serial]))
 
     def _sides_inside(self) -> set[int]:
         """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""
