@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "pipeline/bounds.hpp"
 #include "schedule/crosswise.hpp"
+#include "schedule/reads.hpp"
 
 namespace metol {
 
@@ -128,7 +130,8 @@ void PipelineIndex::find_fractions() {
     const auto reads_fractions = [](const Access& access) {
         return std::ranges::any_of(access.jacobian, [](const JacobianRow& row) {
             for (size_t i = 0; i < row.numerator.size(); i++) {
-                if (!row.is_known[i] || row.numerator[i] % row.denominator[i] != 0) {
+                const double slope = slope_of(row, i);
+                if (slope != std::floor(slope)) {  // nor is it where the slope is not known
                     return true;
                 }
             }

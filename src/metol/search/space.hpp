@@ -124,6 +124,8 @@ class Space {
     // The decisions up to a state, where its children can share them.
     static std::shared_ptr<const PathNode> path_through(const LoopNest& nest);
     Pruned decide(const LoopNest& nest, const Decision& decision, LoopNest& child);
+    // Makes a decision in place, and says whether that could be done; `scratch` is overwritten.
+    bool advance(LoopNest& nest, const Decision& decision, LoopNest& scratch);
     State make_child(const State& state, const Decision& decision, Pruned& reason);
     State make_child(const LoopNest& nest, const std::shared_ptr<const PathNode>& path, const Decision& decision,
                      Pruned& reason);

@@ -6,6 +6,14 @@
 
 namespace metol {
 
+bool Space::advance(LoopNest& nest, const Decision& decision, LoopNest& scratch) {
+    if (decide(nest, decision, scratch) != Pruned::None) {
+        return false;
+    }
+    std::swap(nest, scratch);
+    return true;
+}
+
 bool Space::follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made) {
     const DecisionStep& step = steps_[static_cast<size_t>(nest.decisions_made)];
     const bool is_location = step.kind == DecisionStep::Kind::Location;
@@ -13,17 +21,16 @@ bool Space::follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch
     keep.func = step.func;
     keep.stage = step.stage;
     Decision decision = wanted;
-    bool is_made = target_->is_offered(*index_, nest, wanted) && decide(nest, decision, scratch) == Pruned::None;
+    bool is_made = target_->is_offered(*index_, nest, wanted) && advance(nest, decision, scratch);
     if (!is_made) {
         keep.kind = is_location ? DecisionKind::Root : DecisionKind::Keep;
         if (!target_->is_offered(*index_, nest, keep)) {  // a copy on a GPU
             keep.kind = DecisionKind::Inline;
         }
         decision = keep;
-        is_made = decide(nest, decision, scratch) == Pruned::None;
+        is_made = advance(nest, decision, scratch);
     }
     if (is_made) {
-        std::swap(nest, scratch);
         made.push_back(decision);
     }
     return is_made;
@@ -40,7 +47,8 @@ struct Space::Walk {
 
 void Space::begin(Walk& walk, const LoopNest& nest, const Trajectory* other) const {
     walk.nest = nest;
-    walk.other = target_->decides_by_sub_nests() ? other : nullptr;
+    const bool is_complete = other != nullptr && other->decisions.size() == steps_.size();
+    walk.other = is_complete && target_->decides_by_sub_nests() ? other : nullptr;
     walk.made.clear();
     if (walk.other != nullptr) {
         walk.common.compare(*index_, *walk.other, walk.nest);
@@ -145,10 +153,9 @@ std::vector<State> Space::amended(const State& base, std::span<const std::vector
         LoopNest nest = *base;
         LoopNest scratch;
         for (const Decision& decision : variants[i]) {
-            if (!target_->is_offered(*index_, nest, decision) || decide(nest, decision, scratch) != Pruned::None) {
+            if (!target_->is_offered(*index_, nest, decision) || !advance(nest, decision, scratch)) {
                 return;
             }
-            std::swap(nest, scratch);
         }
         nest.path = nullptr;
         nest.decisions_made = static_cast<int32_t>(steps_.size());

@@ -21,10 +21,11 @@ constexpr double kStreams = 32;
 // A run of this length is as good as one without end.
 constexpr double kLongRunBytes = 512;
 
-// What a Stage reads of one Func, a point.
+// What a Stage reads of one Func, a point: places that do not follow each other, and cache lines.
 struct Read {
     int producer;
-    double loads;
+    double runs;
+    double lines;
 };
 
 // What comes in line by line: a run of whole lines is taken to start with one, any other starts anywhere.
@@ -191,13 +192,19 @@ Footprint GroupFeaturizer::followed_writes(const StageContext& context) {
 void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     std::vector<Read> producers;
+    const int vector_loop = context.nest.vector_loop;
+    const int run = vector_loop < 0 ? 1 : context.tile[static_cast<size_t>(vector_loop)];
     for (const EffectiveAccess& access : context.reads.accesses) {
-        const auto known = std::ranges::find(producers, access.producer, &Read::producer);
-        if (known != producers.end()) {
-            known->loads += access.count;
-        } else if (is_known(access.producer)) {
-            producers.push_back({access.producer, access.count});
+        auto known = std::ranges::find(producers, access.producer, &Read::producer);
+        if (known == producers.end()) {
+            if (!is_known(access.producer)) {
+                continue;
+            }
+            known = producers.insert(known, {access.producer, 0, 0});
         }
+        const RunShare share = run_share(index_, nest_, access, vector_loop, run);
+        known->runs += access.count * share.runs;
+        known->lines += access.count * share.lines;
     }
     const auto l1 = static_cast<double>(machine_.l1_bytes);
     const auto l2 = static_cast<double>(machine_.l2_bytes);
@@ -215,10 +222,11 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
         return bytes / run * std::max(0.0, 1 - run / kLongRunBytes);
     };
     const Site resident = resident_site(context, l2);
-    for (const auto& [producer, loads] : producers) {
-        // A gather may read anywhere in a region, and reads no more lines of it than it makes loads.
-        const double most_segments = loads * points;
-        const double most_bytes = most_segments * static_cast<double>(machine_.cache_line_bytes);
+    for (const auto& [producer, runs_per_point, lines_per_point] : producers) {
+        // Where a coordinate is read from memory, a load may be anywhere in a region: all together they read no more
+        // of it than the runs of every tile.
+        const double most_segments = runs_per_point * points;
+        const double most_bytes = lines_per_point * points * static_cast<double>(machine_.cache_line_bytes);
         into[0] += std::min(most_bytes, traffic(context, producer, l1).bytes);
         const double second = std::min(most_bytes, traffic(context, producer, l2).bytes);
         into[1] += second;

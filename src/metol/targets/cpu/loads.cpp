@@ -64,6 +64,25 @@ bool is_gathered(const PipelineIndex& index, const LoopNest& nest, const Effecti
     return classify(access, vector_loop, layout_of(index, nest, access.producer), stride) == VectorAccess::Gather;
 }
 
+RunShare run_share(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, int vector_loop,
+                   int run) {
+    if (vector_loop < 0) {
+        return {};
+    }
+    double stride = 0;
+    switch (classify(access, vector_loop, layout_of(index, nest, access.producer), stride)) {
+        case VectorAccess::Gather:
+            return {};
+        case VectorAccess::Broadcast:
+            return {1.0 / run, 1.0 / run};
+        case VectorAccess::Dense:
+            break;
+    }
+    const double line_bytes = kLineBytes;
+    const double step = std::min(stride * index.func(access.producer).bytes_per_point(), line_bytes);
+    return {1.0 / run, (1 + (run - 1) * step / line_bytes) / run};
+}
+
 double straddling_share(double taps, double row_period, int vector_bytes) {
     // Of several taps all but one are unaligned, in all rows but those that start on a vector all of them; and straddle
     // two lines as often as a vector is long.

@@ -36,6 +36,16 @@ bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim)
 // Is every lane of a vector along this loop loaded by itself?
 bool is_gathered(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, int vector_loop);
 
+// What one load of a point brings in at most: the points of a run along the vector loop share it.
+struct RunShare {
+    double runs = 1;   // places in memory that do not follow the one before
+    double lines = 1;  // expected, at any alignment
+};
+
+// `run` points of a tile follow each other along `vector_loop`; -1 where the Stage has no vectors.
+RunShare run_share(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, int vector_loop,
+                   int run);
+
 // Share of vectors that cross from one cache line into the next, of those at `taps` places along rows.
 double straddling_share(double taps, double row_period, int vector_bytes);
 
