@@ -136,3 +136,31 @@ def test_rows_a_page_apart_leave_a_first_level_cache_again() -> None:
     spread, crowded = bytes_into_l1(1040), bytes_into_l1(1024)
     assert all(more >= less for more, less in zip(crowded, spread, strict=True))
     assert max(more / max(1.0, less) for more, less in zip(crowded, spread, strict=True)) > 4
+
+
+def picked_rows() -> hl.Pipeline:
+    """Sums of rows of a large table whose numbers are in another one."""
+    table, numbers = image(256, 2048, name="table", pixel=hl.Float(32)), image(64, name="numbers")
+    k = hl.RDom([(0, 64)], "k")
+    picked, output = hl.Func("picked"), hl.Func("output")
+    picked[X, Y] = 0.0
+    picked[X, Y] += table[X, hl.clamp(hl.i32(numbers[k]), 0, 2047)] + Y
+    output[X, Y] = hl.max(picked[X, Y], 0.0)
+    return finish(output, sizes=(256, HEIGHT))
+
+
+def test_rows_read_at_numbers_from_memory_come_in_by_vectors() -> None:
+    # Any of 2048 rows may be read, so the region is larger than a cache; of each, a vector reads two lines at most.
+    dag, space, leaves = rolled_out(picked_rows)
+    columns = list(space.feature_table())
+    stage = dag.funcs[named(dag, "picked")].stages[1]
+    (along_rows,) = (i for i, loop in enumerate(dag.stages[stage].loops) if loop.pure_dim == 0)
+    lines = []
+    for leaf in leaves:
+        nest = leaf.describe()[named(dag, "picked")].stages
+        if len(nest) > 1 and nest[1].vector_loop == along_rows:
+            row = dict(zip(columns, space.featurize(leaf)[0][stage], strict=True))
+            lines.append(row["bytes_into_l1"] / 64 / row["num_vectors"])
+    assert max(lines) > 0.5
+    # Besides the table, the numbers.
+    assert max(lines) < 3

@@ -19,6 +19,7 @@ from metol.pipeline import PipelineDag
 
 __all__ = ["cpu_directives"]
 
+_Call = tuple[Call, tuple[Argument, ...]]
 # Tails that leave a condition on every iteration, or on every lane.
 _GUARDS = frozenset({Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS})
 
@@ -304,7 +305,8 @@ class _StageLoops:
         """
         calls = self._splits(tails, size, estimated)
         # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes.
-        is_guarded = any(_GUARDS.intersection(args) for _, args in calls)
+        has_whole_vectors = self.nest.vector_loop >= 0 and tails.rounds_vectors_up(self.stage, self.nest.vector_loop)
+        is_guarded = not has_whole_vectors and any(_GUARDS.intersection(args) for _, args in calls)
         is_scalar = is_guarded and not tails.stores_densely(self.stage)
         is_unrolled = not is_plain and not is_scalar and (tails.reads_densely(self.stage) or not is_guarded)
         parallel = self._parallel()
@@ -337,32 +339,45 @@ class _StageLoops:
             calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
 
-    def _splits(
-        self, tails: TailRule, size: OutputSize, estimated: Set[int]
-    ) -> list[tuple[Call, tuple[Argument, ...]]]:
+    def _splits(self, tails: TailRule, size: OutputSize, estimated: Set[int]) -> list[_Call]:
         if tails.splits_inside_out(self.stage):
             return self._splits_inside_out()
-        calls: list[tuple[Call, tuple[Argument, ...]]] = []
+        calls: list[_Call] = []
         for loop, (rest, pieces) in enumerate(zip(self._whole_loops(), self.pieces, strict=True)):
             dim = self.stage.loops[loop]
-            for number in range(len(pieces) - 1):
-                factor = prod(piece.trips for piece in pieces[number + 1 :])
-                is_last = number == len(pieces) - 2
-                inner = pieces[-1].loop if is_last else type(rest)(f"{pieces[number + 1].loop.name}_in")
-                tail = tails.inner_split(self.stage)
-                if number == 0:
-                    is_tile = pieces[1].level == self.tile_level
-                    here = OutputSize.ESTIMATED if dim.pure_dim in estimated and not dim.is_reduction else size
-                    tail = tails.first_split(
-                        self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, size=here
-                    )
-                calls.append((Call.SPLIT, (rest, pieces[number].loop, inner, factor, tail)))
-                rest = inner
+            inner = tails.inner_split(self.stage)
+            if tails.rounds_vectors_up(self.stage, loop):
+                calls += self._tile_and_outside(rest, pieces, inner)
+                continue
+            first = inner
+            if len(pieces) > 1:
+                factor = prod(piece.trips for piece in pieces[1:])
+                is_tile = pieces[1].level == self.tile_level
+                here = OutputSize.ESTIMATED if dim.pure_dim in estimated and not dim.is_reduction else size
+                first = tails.first_split(
+                    self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, size=here
+                )
+            calls += _splits_outside_in(rest, pieces, first, inner)
         return calls
 
-    def _splits_inside_out(self) -> list[tuple[Call, tuple[Argument, ...]]]:
+    def _tile_and_outside(self, whole: Loop, pieces: Sequence[_Piece], inner: Tail) -> list[_Call]:
+        """Splits of a loop into whole tiles first; what is outside of them ends with a guard of its own."""
+        tile = [piece for piece in pieces if piece.level == self.tile_level]
+        outside = [piece for piece in pieces if piece.level != self.tile_level]
+        if not tile or not outside:
+            return _splits_outside_in(whole, pieces, Tail.ROUND_UP, inner)
+        rest = outside[0].loop if len(outside) == 1 else type(whole)(f"{outside[0].loop.name}_out")
+        part = tile[0].loop if len(tile) == 1 else type(whole)(f"{tile[0].loop.name}_in")
+        factor = prod(piece.trips for piece in tile)
+        return [
+            (Call.SPLIT, (whole, rest, part, factor, Tail.ROUND_UP)),
+            *_splits_outside_in(rest, outside, Tail.GUARD_WITH_IF, Tail.GUARD_WITH_IF),
+            *_splits_outside_in(part, tile, inner, inner),
+        ]
+
+    def _splits_inside_out(self) -> list[_Call]:
         """The same parts, the innermost split off first; each split is guarded."""
-        calls: list[tuple[Call, tuple[Argument, ...]]] = []
+        calls: list[_Call] = []
         for rest, pieces in zip(self._whole_loops(), self.pieces, strict=True):
             for number in range(len(pieces) - 1, 0, -1):
                 outer = pieces[0].loop if number == 1 else type(rest)(f"{pieces[number].loop.name}_out")
@@ -380,3 +395,16 @@ class _StageLoops:
             else:
                 order += [piece.loop for piece in self._at_level(level)]
         return order
+
+
+def _splits_outside_in(whole: Loop, pieces: Sequence[_Piece], first: Tail, inner: Tail) -> list[_Call]:
+    """Splits of a loop into parts, outermost first: the first of them may leave a remainder, the others divide."""
+    calls: list[_Call] = []
+    rest = whole
+    for number in range(len(pieces) - 1):
+        factor = prod(piece.trips for piece in pieces[number + 1 :])
+        is_last = number == len(pieces) - 2
+        part = pieces[-1].loop if is_last else type(whole)(f"{pieces[number + 1].loop.name}_in")
+        calls.append((Call.SPLIT, (rest, pieces[number].loop, part, factor, first if number == 0 else inner)))
+        rest = part
+    return calls

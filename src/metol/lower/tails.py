@@ -32,14 +32,14 @@ class OutputSize(enum.Enum):
 class TailRule:
     """Chooses tails for the splits of one scheduled pipeline.
 
-    Outputs of one Stage that no other Func reads get two versions: one for sizes of at least a tile, whose remainder
-    is shifted inwards, and a guarded one for smaller sizes. Updates are guarded. Other Funcs may compute a little
-    more than is asked of them, unless they, or what is computed inside their loops, read an input whose size the user
-    fixes, or use a computed value as an index. What is shifted inwards is computed twice, which is wrong where the
-    output has overwritten the input that it is computed from: where they may alias, outputs are guarded at every
-    size. So are outputs that share loops: Halide wants no other version of what follows in them. Code for the estimated
-    size alone needs no more than a tail that is right there. Unsafe tails, for measurements alone, are those that
-    autoschedulers emit where nobody asks for other sizes.
+    Outputs of one Stage that no other Func reads get two versions: one for sizes of at least a tile, whose remainder is
+    shifted inwards, and a guarded one for smaller sizes. Other Funcs may compute a little more than is asked of them,
+    unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
+    value as an index. Funcs with updates do so by less than a tile, and only along the loop that runs in vectors. What
+    is shifted inwards is computed twice, which is wrong where the output has overwritten the input that it is computed
+    from: where they may alias, outputs are guarded at every size. So are outputs that share loops: Halide wants no
+    other version of what follows in them. Code for the estimated size alone needs no more than a tail that is right
+    there. Unsafe tails, for measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
     """
 
     def __init__(self, dag: PipelineDag, facts: NestFacts, options: LoweringOptions = NO_PROMISES) -> None:
@@ -75,6 +75,18 @@ class TailRule:
         """
         return stage.func in self.consumed_outputs
 
+    def rounds_vectors_up(self, stage: _core.Stage, loop: int) -> bool:
+        """Does a Stage of a Func with updates compute whole tiles along a loop that runs in vectors?
+
+        A guard would be one of every lane, and each lane of a gather a branch: a vector that takes thousands of cycles.
+        """
+        func = self.dag.funcs[stage.func]
+        is_ours = not func.is_output and len(func.stages) > 1 and stage.func not in self.share_loops
+        is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1) and not stage.loops[loop].is_reduction
+        if self.is_unsafe or not is_ours or not is_vector or self._slides_along(stage, loop):
+            return False
+        return not self._indexes_by_value(stage) and not self._reads_more(stage, loop, with_inside=True)
+
     def has_two_versions(self, stage: _core.Stage) -> bool:
         """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
         func = self.dag.funcs[stage.func]
@@ -103,7 +115,8 @@ class TailRule:
             return Tail.SHIFT_INWARDS
         if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_reduction:
             return self._fixed_split(stage, func.estimate[stage.loops[loop].pure_dim].extent, factor)
-        is_sliding = stage.loops[loop].pure_dim in self.slide_dims.get(stage.func, ())
+        if self.rounds_vectors_up(stage, loop):
+            return Tail.ROUND_UP
         is_guarded = (
             func.is_output or len(func.stages) > 1 or stage.loops[loop].is_reduction or self._indexes_by_value(stage)
         )
@@ -116,7 +129,7 @@ class TailRule:
             is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
             can_predicate = is_only and is_tile and is_alone and is_vector and self._loads_are_vectors(stage, loop)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
-        if is_sliding or self._reads_more(stage, loop, with_inside=True):
+        if self._slides_along(stage, loop) or self._reads_more(stage, loop, with_inside=True):
             return Tail.GUARD_WITH_IF
         return Tail.ROUND_UP if is_tile else Tail.SHIFT_INWARDS
 
@@ -143,6 +156,9 @@ class TailRule:
     def inner_split(self, stage: _core.Stage) -> Tail:
         """The tail of a split whose factor divides what it splits; updates accept nothing but a guard."""
         return Tail.GUARD_WITH_IF if stage.index > 0 else Tail.ROUND_UP
+
+    def _slides_along(self, stage: _core.Stage, loop: int) -> bool:
+        return stage.loops[loop].pure_dim in self.slide_dims.get(stage.func, ())
 
     def _dense_dim(self, func: int) -> int:
         """The dimension of a Func whose neighbours are neighbours in memory."""

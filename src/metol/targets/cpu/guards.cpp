@@ -116,6 +116,22 @@ bool begins_somewhere_known(const PipelineIndex& index, const LoopNest& nest, in
     return true;
 }
 
+// Does what a Func, or what is computed inside its loops, reads of an input grow along a dimension?
+bool reads_more_input(const PipelineIndex& index, const LoopNest& nest, int func, int dim) {
+    return std::ranges::any_of(index.growth.readers(), [&](const Growth::Reader& reader) {
+        return (index.growth.of(func, dim, reader.func) & reader.dims).any() &&
+               is_within(index, nest, reader.func, func);
+    });
+}
+
+// Does any Stage of the Func share the loops of another, or others its?
+bool shares_loops(const PipelineIndex& index, const LoopNest& nest, int func) {
+    const std::vector<int32_t>& own = index.func(func).stages;
+    return nest[func].leader() >= 0 || std::ranges::any_of(nest.funcs, [&](const FuncSchedule* other) {
+               return std::ranges::count(own, other->leader()) > 0;
+           });
+}
+
 }  // namespace
 
 bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int dim) {
@@ -127,10 +143,19 @@ bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int 
     if (own.is_output) {  // those that others read, or that share loops, have no other version
         return !index.consumers[static_cast<size_t>(func)].empty() || nest[func].leader() >= 0;
     }
-    return std::ranges::any_of(index.growth.readers(), [&](const Growth::Reader& reader) {
-        return (index.growth.of(func, dim, reader.func) & reader.dims).any() &&
-               is_within(index, nest, reader.func, func);
-    });
+    return reads_more_input(index, nest, func, dim);
+}
+
+bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const Stage& stage = index.stage(stage_id);
+    const Func& func = index.func(stage.func);
+    const int vector_loop = nest_of(index, nest, stage_id).vector_loop;
+    if (func.is_output || func.stages.size() < 2 || vector_loop < 0 || shares_loops(index, nest, stage.func)) {
+        return false;
+    }
+    const LoopDim& loop = stage.loops[static_cast<size_t>(vector_loop)];
+    return !loop.is_reduction && nest[stage.func].slide_dim != loop.pure_dim &&
+           !reads_more_input(index, nest, stage.func, loop.pure_dim);
 }
 
 bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func, int dim) {
