@@ -85,6 +85,8 @@ class TailRule:
         is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1) and not stage.loops[loop].is_reduction
         if self.is_unsafe or not is_ours or not is_vector or self._slides_along(stage, loop):
             return False
+        if stage.has_predicate:  # Halide 21 takes what it reads beyond it for needed
+            return False
         return not self._indexes_by_value(stage) and not self._reads_more(stage, loop, with_inside=True)
 
     def has_two_versions(self, stage: _core.Stage) -> bool:

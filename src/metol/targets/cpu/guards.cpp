@@ -150,7 +150,8 @@ bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int sta
     const Stage& stage = index.stage(stage_id);
     const Func& func = index.func(stage.func);
     const int vector_loop = nest_of(index, nest, stage_id).vector_loop;
-    if (func.is_output || func.stages.size() < 2 || vector_loop < 0 || shares_loops(index, nest, stage.func)) {
+    if (func.is_output || func.stages.size() < 2 || stage.has_predicate || vector_loop < 0 ||
+        shares_loops(index, nest, stage.func)) {
         return false;
     }
     const LoopDim& loop = stage.loops[static_cast<size_t>(vector_loop)];
