@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import halide as hl
 import pytest
-from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, cpu_space, finish, image, schedule_of
+from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, cpu_space, finish, gpu_space, image, schedule_of
 
 from metol import _core
-from metol.lower import Call, Directive, Tail
+from metol.lower import Call, Directive, Tail, gpu_directives
 from metol.pipeline import PipelineDag
 
 ROLLOUTS = 150
@@ -39,10 +39,14 @@ def open_sums() -> hl.Pipeline:
     return sums(held)
 
 
+def summed_of(dag: PipelineDag) -> int:
+    return next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == "summed")
+
+
 def splits_along_vectors(build: Callable[[], hl.Pipeline]) -> tuple[list[Directive], list[_core.States], PipelineDag]:
     """Return the splits of whole loops that run in vectors, of all updates of random loop nests."""
     dag, space = cpu_space(build)
-    summed = next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == "summed")
+    summed = summed_of(dag)
     found, kept = [], []
     rolled = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
     for number in range(ROLLOUTS):
@@ -70,6 +74,13 @@ def test_sums_that_read_no_more_of_an_input_round_vectors_up() -> None:
     # The tile is split off first, and what is around it with a guard.
     assert all(d.args[3] % min(widths - {1, 0}) == 0 for d in splits)
     assert max(d.args[3] for d in splits) < WIDTH * HEIGHT
+    outside = [
+        directive
+        for leaf in leaves
+        for directive in schedule_of(clamped_sums, dag, leaf).directives
+        if directive.call is Call.SPLIT and directive.stage == 1 and directive.args[0].name.endswith("_out")
+    ]
+    assert {d.args[-1] for d in outside} == {Tail.GUARD_WITH_IF}
     runs = ExactRuns("clamped_sums", clamped_sums)
     for leaf in leaves[:4]:
         runs.check(schedule_of(clamped_sums, dag, leaf))
@@ -79,6 +90,19 @@ def test_sums_that_would_read_more_of_an_input_are_guarded() -> None:
     splits, _, _ = splits_along_vectors(open_sums)
     direct = {d.args[-1] for d in splits}
     assert Tail.GUARD_WITH_IF in direct
+
+
+def test_blocks_of_sums_on_a_gpu_are_guarded() -> None:
+    dag, space = gpu_space(clamped_sums)
+    summed = summed_of(dag)
+    rolled = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    tails = {
+        directive.args[-1]
+        for number in range(ROLLOUTS)
+        for directive in gpu_directives(dag, rolled.take([number]).describe())
+        if (directive.func, directive.stage, directive.call) == (summed, 1, Call.SPLIT)
+    }
+    assert tails == {Tail.GUARD_WITH_IF}
 
 
 @pytest.mark.slow

@@ -35,11 +35,11 @@ class TailRule:
     Outputs of one Stage that no other Func reads get two versions: one for sizes of at least a tile, whose remainder is
     shifted inwards, and a guarded one for smaller sizes. Other Funcs may compute a little more than is asked of them,
     unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
-    value as an index. Funcs with updates do so by less than a tile, and only along the loop that runs in vectors. What
-    is shifted inwards is computed twice, which is wrong where the output has overwritten the input that it is computed
-    from: where they may alias, outputs are guarded at every size. So are outputs that share loops: Halide wants no
-    other version of what follows in them. Code for the estimated size alone needs no more than a tail that is right
-    there. Unsafe tails, for measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
+    value as an index. Funcs with updates are guarded, but for loops that `rounds_vectors_up` names. What is shifted
+    inwards is computed twice, which is wrong where the output has overwritten the input that it is computed from: where
+    they may alias, outputs are guarded at every size. So are outputs that share loops: Halide wants no other version of
+    what follows in them. Code for the estimated size alone needs no more than a tail that is right there. Unsafe tails,
+    for measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
     """
 
     def __init__(self, dag: PipelineDag, facts: NestFacts, options: LoweringOptions = NO_PROMISES) -> None:
@@ -76,9 +76,11 @@ class TailRule:
         return stage.func in self.consumed_outputs
 
     def rounds_vectors_up(self, stage: _core.Stage, loop: int) -> bool:
-        """Does a Stage of a Func with updates compute whole tiles along a loop that runs in vectors?
+        """May a Stage of a Func with updates compute whole tiles along a loop that runs in vectors?
 
         A guard would be one of every lane, and each lane of a gather a branch: a vector that takes thousands of cycles.
+        It is for loops whose tiles are split off first, and `first_split`, whose parts may be a task or a block, knows
+        nothing of it.
         """
         func = self.dag.funcs[stage.func]
         is_ours = not func.is_output and len(func.stages) > 1 and stage.func not in self.share_loops
@@ -117,8 +119,6 @@ class TailRule:
             return Tail.SHIFT_INWARDS
         if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_reduction:
             return self._fixed_split(stage, func.estimate[stage.loops[loop].pure_dim].extent, factor)
-        if self.rounds_vectors_up(stage, loop):
-            return Tail.ROUND_UP
         is_guarded = (
             func.is_output or len(func.stages) > 1 or stage.loops[loop].is_reduction or self._indexes_by_value(stage)
         )

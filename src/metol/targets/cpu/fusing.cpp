@@ -149,12 +149,6 @@ StageNest with_levels_of(const StageNest& leader, StageNest nest, const Box& loo
     return nest;
 }
 
-bool is_leader(const PipelineIndex& index, const LoopNest& nest, int func) {
-    return std::any_of(nest.funcs.begin(), nest.funcs.end(), [&](const FuncSchedule* schedule) {
-        return schedule->leader() >= 0 && index.stage(schedule->leader()).func == func;
-    });
-}
-
 // The Func whose loops the Stages of `func` share, itself where they share none.
 int leading_func(const PipelineIndex& index, const LoopNest& nest, int func) {
     const int leader = nest[func].leader();
@@ -213,6 +207,12 @@ bool can_share(const PipelineIndex& index, const LoopNest& nest, int leader_stag
 }
 
 }  // namespace
+
+bool is_leader(const PipelineIndex& index, const LoopNest& nest, int func) {
+    return std::any_of(nest.funcs.begin(), nest.funcs.end(), [&](const FuncSchedule* schedule) {
+        return schedule->leader() >= 0 && index.stage(schedule->leader()).func == func;
+    });
+}
 
 std::vector<int> possible_leaders(const PipelineIndex& index, int stage_id) {
     const Stage& stage = index.stage(stage_id);

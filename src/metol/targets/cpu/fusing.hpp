@@ -24,6 +24,9 @@ std::vector<DecisionFamily> fuse_families(const PipelineIndex& index, const Loop
 // something is computed inside it.
 Pruned apply_fuse(const PipelineIndex& index, Pool& pool, const Decision& decision, LoopNest& child);
 
+// Do others share the loops of a Func?
+bool is_leader(const PipelineIndex& index, const LoopNest& nest, int func);
+
 // The Stages that share loops with `stage`, itself included, in the order in which they run in a shared body.
 std::vector<int> sharing_stages(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> group,
                                 int stage);

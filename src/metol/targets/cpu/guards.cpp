@@ -5,6 +5,7 @@
 
 #include "schedule/reads.hpp"
 #include "schedule/tilings.hpp"
+#include "targets/cpu/fusing.hpp"
 #include "targets/cpu/nest_queries.hpp"
 
 namespace metol::cpu {
@@ -124,14 +125,6 @@ bool reads_more_input(const PipelineIndex& index, const LoopNest& nest, int func
     });
 }
 
-// Does any Stage of the Func share the loops of another, or others its?
-bool shares_loops(const PipelineIndex& index, const LoopNest& nest, int func) {
-    const std::vector<int32_t>& own = index.func(func).stages;
-    return nest[func].leader() >= 0 || std::ranges::any_of(nest.funcs, [&](const FuncSchedule* other) {
-               return std::ranges::count(own, other->leader()) > 0;
-           });
-}
-
 }  // namespace
 
 bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int dim) {
@@ -151,7 +144,7 @@ bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int sta
     const Func& func = index.func(stage.func);
     const int vector_loop = nest_of(index, nest, stage_id).vector_loop;
     if (func.is_output || func.stages.size() < 2 || stage.has_predicate || vector_loop < 0 ||
-        shares_loops(index, nest, stage.func)) {
+        nest[stage.func].leader() >= 0 || is_leader(index, nest, stage.func)) {
         return false;
     }
     const LoopDim& loop = stage.loops[static_cast<size_t>(vector_loop)];

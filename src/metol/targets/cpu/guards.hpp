@@ -12,7 +12,8 @@ namespace metol::cpu {
 // Does a Func's loop along a dimension end with a guard, in the version for large outputs?
 bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int dim);
 
-// Does a Stage of a Func with updates compute whole tiles along the loop that runs in vectors, without a guard?
+// Does a Stage of a Func with updates compute whole tiles along the loop that runs in vectors, without a guard, if no
+// value that it loads is a coordinate?
 bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int stage_id);
 
 // Does Halide know how far apart the first and the last point of a computed Func are that are stored at once?

@@ -78,9 +78,8 @@ RunShare run_share(const PipelineIndex& index, const LoopNest& nest, const Effec
         case VectorAccess::Dense:
             break;
     }
-    const double line_bytes = kLineBytes;
-    const double step = std::min(stride * index.func(access.producer).bytes_per_point(), line_bytes);
-    return {1.0 / run, (1 + (run - 1) * step / line_bytes) / run};
+    const double step = std::min(stride * index.func(access.producer).bytes_per_point(), kLineBytes);
+    return {1.0 / run, (1 + (run - 1) * step / kLineBytes) / run};
 }
 
 double straddling_share(double taps, double row_period, int vector_bytes) {
