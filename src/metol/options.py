@@ -1,6 +1,6 @@
 """What a user can choose about a search, checked once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from metol import _core
 from metol.errors import SearchError
@@ -27,12 +27,6 @@ __all__ = ["STRATEGIES", "SearchOptions"]
 
 STRATEGIES = ("beam", "greedy", "random", "mcts", "batch", "grouping")
 """Names of the search strategies; `batch` is meant for GPUs, `grouping` is for them alone."""
-
-# The narrow beam is a second start beside the greedy one; what a wider one finds is worth its time only later.
-_NARROW_WIDTH = 8
-_NARROW_PASSES = 2
-# Deviating from a good loop nest rarely helps much; it has the first half of the budget together with what found it.
-_DISCREPANCIES_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +169,8 @@ class SearchOptions:
             return Grouping(machine, self.fusion)
         if self.strategy == "batch":
             return self.batch
-        greedy = BeamSearch(width=1, dropout=self.dropout, seed=self.seed)
         beam = BeamSearch(width=self.beam_width, passes=self.passes, dropout=self.dropout, seed=self.seed)
+        greedy, narrow = beam.narrower()
         if self.strategy == "random":
             drawn = RandomSearch(self.samples, self.seed)
             return Refined((drawn,)) if self.refine else drawn
@@ -187,7 +181,6 @@ class SearchOptions:
         if not self.refine:
             return beam
         # The cheapest first. In all orders the best of them wins; in this one, the end of the budget costs least.
-        narrow = replace(beam, width=min(_NARROW_WIDTH, self.beam_width), passes=min(_NARROW_PASSES, self.passes))
         starts: list[Strategy] = [greedy, narrow]
         if self.freezing:
             starts.append(Frozen(narrow))
@@ -229,4 +222,4 @@ class SearchOptions:
     @staticmethod
     def _deviating(strategy: Strategy) -> Strategy:
         """Return a strategy after which one decision after the other is changed, and then descended from."""
-        return Refined((Discrepancies(strategy, share=_DISCREPANCIES_SHARE),))
+        return Refined((Discrepancies(strategy),))

@@ -23,6 +23,9 @@ __all__ = ["BeamSearch", "rare_dropout"]
 _SCOUT_SHARE = 4
 # States whose ancestors are permitted in the next pass ("the top few", Adams et al. 2019, §3.2).
 _TOP_FEW = 4
+# A narrow beam is a second start beside the greedy one; what a wider one finds is worth its time only later.
+_NARROW_WIDTH = 8
+_NARROW_PASSES = 2
 # The chance that a search with rare dropout never passes anything over (Adams et al. 2019, §4.3).
 _CHANCE_OF_NO_DROPOUT = 1 / 20
 
@@ -112,6 +115,11 @@ class BeamSearch:
         assert best is not None
         alternatives = runners_up(space, finalists)
         return replace(best, candidates=candidates, is_complete=not is_late, alternatives=alternatives)
+
+    def narrower(self) -> tuple["BeamSearch", "BeamSearch"]:
+        """Return a greedy search and a narrow beam: what to start from while this one takes its time."""
+        narrow = replace(self, width=min(_NARROW_WIDTH, self.width), passes=min(_NARROW_PASSES, self.passes))
+        return replace(self, width=1), narrow
 
     def _widths(self) -> list[int]:
         """Widths of the passes: a narrow one that scouts, then those of coarse-to-fine search."""

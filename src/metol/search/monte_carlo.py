@@ -13,9 +13,10 @@ from typing import Final
 from metol import _core
 from metol.errors import SearchError
 from metol.search.beam import BeamSearch
+from metol.search.discrepancy import Discrepancies
 from metol.search.ensemble import Ensemble
-from metol.search.refine import descend
-from metol.search.strategy import Budget, SearchResult
+from metol.search.refine import Refined, descend
+from metol.search.strategy import Budget, SearchResult, Strategy
 
 __all__ = ["GUIDANCES", "ROOT_CHOICES", "SIMULATIONS", "UCB_FORMS", "MonteCarlo"]
 
@@ -49,7 +50,7 @@ leave it."""
 ROOT_CHOICES: Final = ("best", "mean")
 """By what the next root is chosen: the best cost below a child, or the mean (§4)."""
 
-# What the beam whose result all trees know from the start takes of the time at most.
+# What the beams whose result all trees know from the start take of the time at most.
 _BEAM_SHARE = 0.4
 # Of the whole time, what must be left for a walk that is not the last.
 _LEAST_LEFT = 0.2
@@ -76,7 +77,7 @@ class MonteCarlo:
     simulation: str = "repeat"
     """One of SIMULATIONS, for the other trees."""
     beam_width: int = 32
-    """States of a beam that is searched first, and whose result all trees know; 0 for none."""
+    """States of a beam that is searched first, and whose result all trees know; 0 for none. See `descends`."""
     root_choice: str = "best"
     """One of ROOT_CHOICES."""
     widening: float = 1.5
@@ -86,7 +87,8 @@ class MonteCarlo:
     shares_equal: bool = True
     """Whether loop nests that are equal share their statistics."""
     descends: bool = True
-    """Whether coordinate descent goes on from what the beam and each walk find, before the trees know of it."""
+    """Whether coordinate descent goes on from what each walk finds. Before the trees it goes on from what narrower
+    beams find, too, and from one decision after the other changed."""
     walk_share: float = 0.5
     """Of the time that is left, what it takes from the first decision to the last before all begins anew, with the best
     so far known to all trees; 1 to decide everything once."""
@@ -121,9 +123,7 @@ class MonteCarlo:
         """Find a complete loop nest of low predicted cost."""
         ensemble = self.plant(space, model)
         if self.beam_width > 0:
-            beam = BeamSearch(width=self.beam_width, seed=self.seed)
-            found = beam.search(space, model, budget.part(_BEAM_SHARE))
-            ensemble.learn(self._descended(space, model, found, budget).state)
+            ensemble.learn(self._beams().search(space, model, budget.part(_BEAM_SHARE)).state)
         best = self._descended(space, model, self._walk(ensemble, space, self._part(budget)), budget)
         costed, walks, vain, is_complete = best.candidates, 1, 0, best.is_complete
         while self.walk_share < 1 and vain < _MOST_VAIN and self._has_time(budget):
@@ -134,6 +134,11 @@ class MonteCarlo:
             vain = 0 if found.cost_seconds < best.cost_seconds else vain + 1
             best = min(best, found, key=lambda one: one.cost_seconds)
         return replace(best, candidates=costed, is_complete=is_complete)
+
+    def _beams(self) -> Strategy:
+        """What finds the loop nest that all trees know from the start."""
+        beam = BeamSearch(width=self.beam_width, seed=self.seed)
+        return Refined((Discrepancies(Refined((*beam.narrower(), beam))),)) if self.descends else beam
 
     def _descended(
         self, space: _core.Space, model: _core.CostModel, found: SearchResult, budget: Budget
