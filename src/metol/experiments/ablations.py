@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metol.errors import MetolError
-from metol.experiments.drawing import draw_bars, draw_legend
+from metol.experiments.drawing import draw_bars, draw_legend_above
 from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.relative import relative_table, times_table
 from metol.experiments.schedulers import RUN, TuningExperiment, race, source_of, tuned
@@ -75,7 +75,7 @@ class Ablations(TuningExperiment):
         draw_bars(axis, [one.subject for one in outcomes], heights)
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set(ylabel="throughput relative to the default search", yscale="log")
-        draw_legend(axis, ncols=3, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 1.16))
+        draw_legend_above(figure, axis, 3)
 
 
 def _relative(one: Outcome, name: str) -> float | None:

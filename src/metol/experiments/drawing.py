@@ -20,6 +20,7 @@ __all__ = [
     "COLOURS",
     "draw_bars",
     "draw_legend",
+    "draw_legend_above",
     "name_groups",
     "require_matplotlib",
     "save_csv",
@@ -30,6 +31,8 @@ __all__ = [
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 """Colours that the colour-blind tell apart (M. Okabe and K. Ito, "Color Universal Design", 2008)."""
 
+# Where there are more series than colours.
+_HATCHES = ("", "////", "....")
 _DOTS_PER_INCH = 110
 # Of a group of bars; the rest of its place is empty.
 _GROUP_SHARE = 0.84
@@ -82,7 +85,9 @@ def draw_bars(axis: "Axes", groups: Sequence[str], series: Mapping[str, Sequence
         offset = (place - (len(series) - 1) / 2) * width
         places = [group + offset for group in range(len(groups))]
         known: list[Any] = [0.0 if height is None else height for height in heights]
-        axis.bar(places, known, width, label=name, color=COLOURS[place % len(COLOURS)])
+        turn, colour = divmod(place, len(COLOURS))
+        hatch = _HATCHES[turn % len(_HATCHES)]
+        axis.bar(places, known, width, label=name, color=COLOURS[colour], hatch=hatch, edgecolor="white", linewidth=0)
     name_groups(axis, groups)
     axis.set_xlim(-0.5, max(1, len(groups)) - 0.5)
     axis.grid(axis="y", linewidth=0.4)
@@ -93,6 +98,13 @@ def draw_legend(axis: "Axes", **how: Any) -> None:
     """Name the series where there are any; `how` is for `Axes.legend`."""
     if axis.get_legend_handles_labels()[0]:
         axis.legend(**how)
+
+
+def draw_legend_above(figure: "Figure", axis: "Axes", columns: int) -> None:
+    """Name the series where there are any, in so many columns above the only axis of a figure."""
+    handles, labels = axis.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, ncols=columns, fontsize="small", loc="outside upper center")
 
 
 def name_groups(axis: "Axes", names: Sequence[str]) -> None:

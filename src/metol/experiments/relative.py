@@ -6,7 +6,7 @@ In: outcomes whose points have a value that is better the smaller it is. Out: ta
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from metol.experiments.drawing import draw_bars, draw_legend
+from metol.experiments.drawing import draw_bars, draw_legend_above
 from metol.experiments.experiment import Outcome, series_of
 from metol.experiments.schedulers import RUN
 from metol.text_table import NOTHING, TextTable, geometric_mean, number_cell
@@ -49,7 +49,7 @@ def draw_relative(figure: "Figure", outcomes: Sequence[Outcome], label: str, val
     bars = {name: [*values, _mean(values)] for name, values in heights.items()}
     draw_bars(axis, [*(one.subject for one in outcomes), "mean"], bars)
     axis.set(ylabel=label)
-    draw_legend(axis, ncols=4, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 1.16))
+    draw_legend_above(figure, axis, 4)
 
 
 def _relative(one: Outcome, series: str, value: str) -> float | None:
