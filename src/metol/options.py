@@ -9,7 +9,6 @@ from metol.search import (
     Annealed,
     Batch,
     BeamSearch,
-    Discrepancies,
     Frozen,
     Grouping,
     MonteCarlo,
@@ -18,6 +17,7 @@ from metol.search import (
     Restarts,
     Sampled,
     Strategy,
+    deviating,
     require_fusion_mode,
 )
 from metol.targets import Machine
@@ -186,7 +186,7 @@ class SearchOptions:
             starts.append(Frozen(narrow))
         starts.append(Sampled(beam, seed=self.seed) if self.sampling else beam)
         refined = Refined(tuple(starts))
-        after = self._deviating if self.discrepancies else None
+        after = deviating if self.discrepancies else None
         found: Strategy = after(refined) if after else refined
         found = Restarts(found, after, seed=self.seed) if self.restarts else found
         return Refined((Annealed(found, seed=self.seed),)) if self.anneal else found
@@ -215,11 +215,7 @@ class SearchOptions:
             beam_width=self.beam_width,
             root_choice=self.root_choice,
             descends=self.refine,
+            deviates=self.discrepancies,
             iterations=self.tree_iterations,
             seed=self.seed,
         )
-
-    @staticmethod
-    def _deviating(strategy: Strategy) -> Strategy:
-        """Return a strategy after which one decision after the other is changed, and then descended from."""
-        return Refined((Discrepancies(strategy),))

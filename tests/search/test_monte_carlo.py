@@ -6,8 +6,9 @@ from small_pipelines import PIPELINES, make_space
 
 from metol import _core
 from metol.errors import SearchError
+from metol.options import SearchOptions
 from metol.pipeline import extract
-from metol.search import GUIDANCES, SIMULATIONS, UCB_FORMS, BeamSearch, Budget, MonteCarlo
+from metol.search import GUIDANCES, SIMULATIONS, UCB_FORMS, BeamSearch, Budget, MonteCarlo, Refined, deviating
 from metol.search.refine import improve
 
 MODEL = _core.CostModel()
@@ -255,6 +256,22 @@ def test_walks_go_on_from_the_best_until_they_are_in_vain() -> None:
     assert again.is_complete
     assert again.cost_seconds <= once.cost_seconds * (1 + 1e-12)
     assert again.cost_seconds == space.cost(again.state, MODEL)[0]
+
+
+@pytest.mark.parametrize("deviates", [True, False])
+def test_trees_begin_with_what_beams_find(deviates: bool) -> None:
+    space = space_of("boundary")
+    beam = BeamSearch(width=4)
+    refined = Refined((*beam.narrower(), beam))
+    start = (deviating(refined) if deviates else refined).search(space, MODEL, Budget.start())
+    plan = MonteCarlo(trees=1, greedy_trees=0, iterations=1, beam_width=4, deviates=deviates)
+    assert plan.search(space, MODEL, Budget.start()).cost_seconds <= start.cost_seconds
+
+
+def test_trees_begin_with_as_much_as_the_options_say() -> None:
+    trees = SearchOptions(strategy="mcts", refine=False, discrepancies=False).monte_carlo
+    assert (trees.descends, trees.deviates) == (False, False)
+    assert SearchOptions(strategy="mcts").monte_carlo == MonteCarlo()
 
 
 @pytest.mark.parametrize("name", ["pyramid", "convolution"])

@@ -6,7 +6,7 @@ A strategy is one short Python file over the batches of `metol._core.Space`; see
 from metol.search.anneal import Annealed
 from metol.search.batch import Batch
 from metol.search.beam import BeamSearch, rare_dropout
-from metol.search.discrepancy import Discrepancies
+from metol.search.discrepancy import Discrepancies, deviating
 from metol.search.ensemble import Ensemble
 from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
@@ -42,6 +42,7 @@ __all__ = [
     "Sampled",
     "SearchResult",
     "Strategy",
+    "deviating",
     "draw_place",
     "one_kernel_each",
     "rare_dropout",

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from metol import _core
 from metol.errors import SearchError
+from metol.search.refine import Refined
 from metol.search.strategy import Budget, SearchResult, Strategy, run_starts
 
-__all__ = ["Discrepancies"]
+__all__ = ["Discrepancies", "deviating"]
 
 # A change must save at least this share of the cost, so that rounding cannot make the search go in circles.
 _LEAST_GAIN = 1e-4
@@ -77,6 +78,11 @@ class Discrepancies:
             candidates=candidates + count,
             alternatives=(best.state, *best.alternatives),
         )
+
+
+def deviating(strategy: Strategy) -> Refined:
+    """Return a strategy after which one decision after the other is changed, and then descended from."""
+    return Refined((Discrepancies(strategy),))
 
 
 def complete_greedily(space: _core.Space, model: _core.CostModel, states: _core.States) -> tuple[_core.States, int]:

@@ -13,7 +13,7 @@ from typing import Final
 from metol import _core
 from metol.errors import SearchError
 from metol.search.beam import BeamSearch
-from metol.search.discrepancy import Discrepancies
+from metol.search.discrepancy import deviating
 from metol.search.ensemble import Ensemble
 from metol.search.refine import Refined, descend
 from metol.search.strategy import Budget, SearchResult, Strategy
@@ -87,8 +87,10 @@ class MonteCarlo:
     shares_equal: bool = True
     """Whether loop nests that are equal share their statistics."""
     descends: bool = True
-    """Whether coordinate descent goes on from what each walk finds. Before the trees it goes on from what narrower
-    beams find, too, and from one decision after the other changed."""
+    """Whether coordinate descent goes on from what each walk finds, and before the trees from what the beam and
+    narrower ones find."""
+    deviates: bool = True
+    """Whether of what descent finds before the trees one decision after the other is changed."""
     walk_share: float = 0.5
     """Of the time that is left, what it takes from the first decision to the last before all begins anew, with the best
     so far known to all trees; 1 to decide everything once."""
@@ -138,7 +140,10 @@ class MonteCarlo:
     def _beams(self) -> Strategy:
         """What finds the loop nest that all trees know from the start."""
         beam = BeamSearch(width=self.beam_width, seed=self.seed)
-        return Refined((Discrepancies(Refined((*beam.narrower(), beam))),)) if self.descends else beam
+        if not self.descends:
+            return beam
+        refined = Refined((*beam.narrower(), beam))
+        return deviating(refined) if self.deviates else refined
 
     def _descended(
         self, space: _core.Space, model: _core.CostModel, found: SearchResult, budget: Budget

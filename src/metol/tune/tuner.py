@@ -52,8 +52,8 @@ class TunerOptions:
     peer_share: float = 0.06
     """Share of the time that the searches of all peers together may take, beside the search itself."""
     search_share: float = 0.2
-    """Share of the time that the search may take, where that is less than it may in any case: what tuning begins with
-    is what the search finds by itself, except where there is hardly time for anything."""
+    """Share of the time that the search may take, where that is less than it may in any case; cut
+    short, it gives tuning less to begin with than a search alone finds."""
     starts: int = 3
     """How many of the best descent goes on from, in turn."""
     peers: tuple[str, ...] = tuple(PEERS)
