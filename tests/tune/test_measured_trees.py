@@ -14,6 +14,7 @@ from metol.planner import Planner
 from metol.tune import TUNING_STRATEGIES, TuningSettings, settings_of_strategy
 from metol.tune.measured_trees import MeasuredTrees
 from metol.tune.proposals import Proposal
+from metol.tune.residuals import Residuals
 from metol.tune.standings import Standing, Standings
 
 MODEL = _core.CostModel()
@@ -38,8 +39,12 @@ def measure(batch: list[Proposal], standings: Standings) -> None:
         standings.add(Standing(proposal, record_of(proposal, score_ms), score_ms))
 
 
-def test_batches_are_new_and_what_they_say_they_are(planner: Planner) -> None:
-    trees, standings = plant(planner), Standings()
+@pytest.mark.parametrize("corrects", [False, True])
+def test_batches_are_new_and_what_they_say_they_are(planner: Planner, corrects: bool) -> None:
+    standings = Standings()
+    plan = replace(OPTIONS.monte_carlo, simulation="random")
+    residuals = Residuals(planner, standings) if corrects else None
+    trees = MeasuredTrees(planner, [planner.form()], plan, 1.0, residuals)
     for share in (0.0, 0.2, 0.4):
         batch = trees.next_batch(4, share, standings, MODEL)
         assert len({proposal.text for proposal in batch}) == len(batch) == 4

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from exact_sides import nest_with_exact_sides
+from measured import record_of
 from small_pipelines import PIPELINES, SOME_TARGET, chain, product_inside, some_machine
 
 from metol import _core
@@ -14,6 +15,8 @@ from metol.pipeline import Staging
 from metol.planner import Planner
 from metol.tune.neighbours import Neighbours
 from metol.tune.proposals import Proposal, propose_state
+from metol.tune.residuals import Residuals
+from metol.tune.standings import Standing, Standings
 
 QUICK = SearchOptions(strategy="greedy", budget_seconds=None, weights="analytical")
 MODEL = _core.CostModel()
@@ -73,6 +76,21 @@ def test_all_that_is_drawn_is_new_and_at_last_nothing_is_left(planner: Planner, 
     assert start.text not in texts
     assert all(len(batch) <= 8 for batch in batches)
     assert around.draw(8, ()) == []
+
+
+def test_what_was_measured_says_which_neighbours_come_first(planner: Planner, start: Proposal) -> None:
+    first, *_ = draw_all(Neighbours(planner, start.nest, MODEL), {start.text})
+    # Those that the model likes best were slow, each by a factor of its own.
+    standings = Standings()
+    for number, one in enumerate(first):
+        score_ms = 1e3 * one.predicted_seconds * (2 + number % 3)
+        standings.add(Standing(one, record_of(one, score_ms), score_ms))
+    tried = {start.text, *(one.text for one in first)}
+    plain = draw_all(Neighbours(planner, start.nest, MODEL), set(tried))
+    corrected = draw_all(Neighbours(planner, start.nest, MODEL, Residuals(planner, standings)), set(tried))
+    texts = [[proposal.text for batch in batches for proposal in batch] for batches in (plain, corrected)]
+    assert sorted(texts[0]) == sorted(texts[1])
+    assert texts[0] != texts[1]
 
 
 def test_every_neighbour_differs_in_one_decision_or_in_a_flag(planner: Planner, start: Proposal) -> None:

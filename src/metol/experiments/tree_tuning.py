@@ -1,4 +1,4 @@
-"""Tuning by trees beside tuning by samples, and by samples and descent, with the same time for each.
+"""Tuning by trees beside tuning by samples, with the same time for each.
 
 In: applications, and a time. Out: the run time of what each found. Source: ProTuner 2020, §5.4 and figure 9.
 """
@@ -23,7 +23,6 @@ __all__ = ["TreeTuning"]
 
 _TUNERS = {
     "metol, samples": TunerOptions(peers=(), sample_share=1.0),
-    "metol, tuned": TunerOptions(peers=()),
     "metol, mcts_1s": TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=1.0),
     "metol, mcts_0.5s": TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=0.5),
 }

@@ -4,9 +4,12 @@ In: a Space, a cost model, and per tree how it simulates. Out: the best complete
 child of the root to go on with. Source: ProTuner 2020, §4 and figure 6.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from typing import TypeAlias
+
+import numpy as np
 
 from metol import _core
 from metol.search.strategy import Budget, SearchResult, runners_up
@@ -133,6 +136,26 @@ class Ensemble:
         own = [(tree.best_seconds, tree.best_state) for tree in self._trees if tree.best_state is not None]
         below = [(child.best_seconds, tree.best_state_of(child)) for tree in self._trees for child in tree.children()]
         return own, below
+
+    def best_leaves(self, ratio: float, count: int) -> list[_Found]:
+        """Return loop nests that are best below some node of some tree, each once, the cheapest first.
+
+        Args:
+            ratio: How many times as long as the best of them they may take, as predicted.
+            count: How many, at most. Where there are more, fewer of the dearer ones are left.
+        """
+        known = [child.best_seconds for tree in self._trees for child in tree.children()]
+        limit = ratio * min(known, default=math.inf)
+        distinct: dict[int, _Found] = {}
+        for tree in self._trees:
+            leaves, seconds = tree.best_leaves(limit)
+            for place, identity in enumerate(self._space.identity_hash(leaves)):
+                distinct.setdefault(int(identity), (seconds[place], leaves.take([place])))
+        found = sorted(distinct.values(), key=lambda one: one[0])
+        if len(found) <= count:
+            return found
+        ranks = np.unique((len(found) * (np.arange(count) / count) ** 2).astype(int))
+        return [found[int(rank)] for rank in ranks]
 
     def result(self, *, is_complete: bool) -> SearchResult:
         """Return the best of all trees."""

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <unordered_set>
 
 #include "schedule/hashing.hpp"
 #include "schedule/structural_hash.hpp"
@@ -268,6 +269,18 @@ std::vector<Tree::Child> Tree::children() const {
         if (node.visits > 0) {
             all.push_back({node.state, node.best_state, node.best_seconds,
                            node.seconds / static_cast<double>(node.visits), node.visits});
+        }
+    }
+    return all;
+}
+
+std::vector<Tree::Leaf> Tree::best_leaves(double limit_seconds) const {
+    std::vector<Leaf> all;
+    std::unordered_set<uint64_t> seen;
+    for (const Node& node : nodes_) {
+        if (node.best_state && node.best_seconds <= limit_seconds &&
+            seen.insert(identity_hash(*node.best_state)).second) {
+            all.push_back({node.best_state, node.best_seconds});
         }
     }
     return all;

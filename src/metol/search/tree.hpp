@@ -56,6 +56,13 @@ class Tree {
         int64_t visits;
     };
     std::vector<Child> children() const;
+
+    struct Leaf {
+        State state;
+        double seconds;
+    };
+    // What is best below each node, each complete loop nest once; none that takes longer than `limit_seconds`.
+    std::vector<Leaf> best_leaves(double limit_seconds) const;
     const State& root() const { return nodes_.front().state; }
     // Of all iterations so far; no state and infinity before the first.
     const State& best_state() const { return best_state_; }

@@ -87,6 +87,19 @@ void bind_trees(py::module_& m) {
             "best_state_of",
             [](const BoundTree& self, const Tree::Child& child) { return States{self.space, {child.best_state}}; },
             py::arg("child"), "The best complete loop nest below a child, a batch of one.")
+        .def(
+            "best_leaves",
+            [](const BoundTree& self, double limit_seconds) {
+                States states{self.space, {}};
+                std::vector<double> seconds;
+                for (Tree::Leaf& leaf : self.tree->best_leaves(limit_seconds)) {
+                    states.values.push_back(std::move(leaf.state));
+                    seconds.push_back(leaf.seconds);
+                }
+                return py::make_tuple(std::move(states), seconds);
+            },
+            py::arg("limit_seconds"),
+            "Complete loop nests that are best below some node and take no longer, and their predicted seconds.")
         .def_property_readonly(
             "root", [](const BoundTree& self) { return States{self.space, {self.tree->root()}}; },
             "Where the tree begins, a batch of one.")

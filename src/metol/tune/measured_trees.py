@@ -5,13 +5,14 @@ that lie below the decisions made so far. Source: ProTuner 2020, §4.2 ("cost + 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from metol import _core
 from metol.planner import Planner
 from metol.search import Budget, Ensemble, Form, MonteCarlo
 from metol.tune.proposals import Proposal, propose_state
+from metol.tune.residuals import Residuals
 from metol.tune.standings import Standings
 
 __all__ = ["MeasuredTrees"]
@@ -19,13 +20,27 @@ __all__ = ["MeasuredTrees"]
 # Of searches in which nothing new turns up, how many in a row before others have their turn.
 _MOST_EMPTY = 3
 
+# Of the loop nests that the trees have seen, those whose errors are predicted, and how many times as long as the best
+# they may take.
+_MOST_LEAVES = 256
+_HOPELESS = 1.5
+
+# Predicted seconds, and a complete loop nest.
+_Found: TypeAlias = tuple[float, _core.States]
 Path: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class MeasuredTrees:
     """An ensemble of trees for each form of a pipeline in turn, made anew when the last decision has been reached."""
 
-    def __init__(self, planner: Planner, forms: Sequence[Form], plan: MonteCarlo, seconds: float) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        forms: Sequence[Form],
+        plan: MonteCarlo,
+        seconds: float,
+        residuals: Residuals | None = None,
+    ) -> None:
         """Plant the first trees.
 
         Args:
@@ -33,14 +48,17 @@ class MeasuredTrees:
             forms: The forms of the pipeline, the most promising first.
             plan: How the trees search; how long, and which child is next, is not for them to say.
             seconds: How long they search before each batch, unless the plan says how many iterations they make.
+            residuals: Tell which of the trees' loop nests to measure; if None, those of least predicted cost.
         """
         self._planner = planner
         self._forms = forms
         self._plan = plan
         self._seconds = seconds
+        self._residuals = residuals
         self._round = -1
         self._started_share = 0.0
         self._ensemble: Ensemble | None = None
+        self._model = planner.model
         self._repeated: Path | None = None
 
     def next_batch(self, count: int, share: float, standings: Standings, model: _core.CostModel) -> list[Proposal]:
@@ -71,6 +89,7 @@ class MeasuredTrees:
     def _plant(self, share: float, model: _core.CostModel) -> None:
         self._round += 1
         self._started_share = share
+        self._model = model
         self._ensemble = self._plan.plant(self._form.space, model, seed=self._round)
         self._repeated = None
 
@@ -90,23 +109,31 @@ class MeasuredTrees:
             self._ensemble.iterate(self._plan.iterations, Budget.start())
         else:
             self._ensemble.iterate_until(time.monotonic() + self._seconds, Budget.start())
-        space = self._form.space
-        seen: set[int] = set()
         chosen: dict[str, Proposal] = {}
-        # Of the trees' own, those of every tree; of all below their children, the cheapest first.
-        own, below = self._ensemble.best_states()
-        for cost, state in [*_by_cost(own), *_by_cost(below)]:
+        for cost, state in self._candidates():
             if len(chosen) == count:
                 break
-            identity = int(space.identity_hash(state)[0])
-            if identity in seen:
-                continue
-            seen.add(identity)
             nest = self._planner.nest_of(self._form, state)
             proposal = propose_state(self._planner, self._form, state, nest, "trees", predicted_seconds=cost)
             if proposal is not None and proposal.text not in standings.tried:
                 chosen.setdefault(proposal.text, proposal)
         return list(chosen.values())
+
+    def _candidates(self) -> Iterator[_Found]:
+        """Yield what the trees found, the one most worth a measurement first; some of it twice."""
+        assert self._ensemble is not None
+        if self._residuals is not None:
+            leaves = self._ensemble.best_leaves(_HOPELESS, _MOST_LEAVES)
+            states = [state for _, state in leaves]
+            yield from (leaves[place] for place in self._residuals.order(self._form, states, self._model))
+        # Of the trees' own, those of every tree; of all below their children, the cheapest first.
+        own, below = self._ensemble.best_states()
+        seen: set[int] = set()
+        for cost, state in [*_by_cost(own), *_by_cost(below)]:
+            identity = int(self._form.space.identity_hash(state)[0])
+            if identity not in seen:
+                seen.add(identity)
+                yield cost, state
 
     def _go_on(self, share: float, standings: Standings) -> bool:
         """Make the next decisions as the fastest below the roots made them; False where there are none left."""
@@ -141,5 +168,5 @@ class MeasuredTrees:
         return path
 
 
-def _by_cost(found: Sequence[tuple[float, _core.States]]) -> list[tuple[float, _core.States]]:
+def _by_cost(found: Sequence[_Found]) -> list[_Found]:
     return sorted(found, key=lambda pair: pair[0])

@@ -14,6 +14,7 @@ from metol import _core
 from metol.candidates import Nest
 from metol.planner import Planner
 from metol.tune.proposals import Proposal, propose_state
+from metol.tune.residuals import Residuals
 
 __all__ = ["Neighbours"]
 
@@ -21,6 +22,8 @@ __all__ = ["Neighbours"]
 _MOST_OF_A_DECISION = 2
 # Whoever is predicted to take this many times as long is not worth a measurement.
 _HOPELESS = 2.0
+# Of those that wait, the cheapest whose order measurements may change.
+_MOST_RANKED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,16 @@ class _Neighbour:
 class Neighbours:
     """What lies around one measured loop nest."""
 
-    def __init__(self, planner: Planner, nest: Nest, model: _core.CostModel) -> None:
+    def __init__(
+        self, planner: Planner, nest: Nest, model: _core.CostModel, residuals: Residuals | None = None
+    ) -> None:
         """Look at every decision.
+
+        Args:
+            planner: What lowers proposals.
+            nest: What was measured.
+            model: What neighbours are predicted by.
+            residuals: Tell which neighbours to measure first; if None, those of least predicted cost.
 
         Raises:
             MetolError: the nest does not fit the pipeline.
@@ -45,6 +56,7 @@ class Neighbours:
         self._form, self._state = planner.state_of(nest)
         self._nest = nest
         self._model = model
+        self._residuals = residuals
         self._flag = self._other_rules()
         self._waiting = self._ranked()
 
@@ -57,9 +69,10 @@ class Neighbours:
             self._flag = None
         of_decision: Counter[int] = Counter()
         later: list[_Neighbour] = []
-        for place, neighbour in enumerate(self._waiting):
+        waiting = self._most_promising()
+        for place, neighbour in enumerate(waiting):
             if len(chosen) >= count:
-                later += self._waiting[place:]
+                later += waiting[place:]
                 break
             if of_decision[neighbour.position] == _MOST_OF_A_DECISION:
                 later.append(neighbour)
@@ -86,6 +99,14 @@ class Neighbours:
                     break
                 found.append(_Neighbour(float(costs[place]), position, around.take([int(place)])))
         return sorted(found, key=lambda neighbour: neighbour.cost_seconds)
+
+    def _most_promising(self) -> list[_Neighbour]:
+        """Those that wait, in the order in which they are worth a measurement by now."""
+        if self._residuals is None:
+            return self._waiting
+        first, others = self._waiting[:_MOST_RANKED], self._waiting[_MOST_RANKED:]
+        order = self._residuals.order(self._form, [neighbour.state for neighbour in first], self._model)
+        return [*(first[place] for place in order), *others]
 
     def _propose(self, neighbour: _Neighbour) -> Proposal | None:
         nest = replace(self._nest, path=self._planner.nest_of(self._form, neighbour.state).path)

@@ -22,6 +22,7 @@ from metol.tune.peers import peer_schedules
 from metol.tune.problem import Problem
 from metol.tune.proposals import Proposal, directives_text, propose_state
 from metol.tune.record import Record
+from metol.tune.residuals import Residuals
 from metol.tune.rounds import RoundPlan, Rounds
 from metol.tune.sampler import Sampler
 from metol.tune.standings import Standings
@@ -65,6 +66,9 @@ class TunerOptions:
     what lies around the best."""
     tree_seconds: float = 1.0
     """How long these trees search before each batch."""
+    corrects: bool = True
+    """Whether what was measured so far tells which neighbours, and which loop nests of trees, come first (`Residuals`);
+    if not, the cost model alone does."""
     retrainer: Retrainer | None = None
     """Fits the cost model between batches, or rounds; None leaves it as it is."""
     rounds: RoundPlan | None = None
@@ -93,6 +97,7 @@ class Tuner:
         self._is_over = is_over
         self._options = options
         self._standings = standings
+        self._residuals = Residuals(problem.planner, standings) if options.corrects else None
         self._sampler: Sampler | None = None
         self._trees: MeasuredTrees | None = None
         self._rounds: Rounds | None = None
@@ -174,7 +179,9 @@ class Tuner:
         forms: list[Form] = [found.form] if found.form is start else [found.form, start]
         self._sampler = Sampler(self.planner, forms, self._options.seed)
         if self._options.trees is not None:
-            self._trees = MeasuredTrees(self.planner, forms, self._options.trees, self._options.tree_seconds)
+            self._trees = MeasuredTrees(
+                self.planner, forms, self._options.trees, self._options.tree_seconds, self._residuals
+            )
         if self._options.rounds is not None:
             self._rounds = Rounds(self.planner, found.form, self._options.rounds, self._is_over)
 
@@ -206,7 +213,7 @@ class Tuner:
 
     def _look_around(self, proposal: Proposal) -> Neighbours | ForeignNeighbours:
         if proposal.nest is not None:
-            return Neighbours(self.planner, proposal.nest, self._model)
+            return Neighbours(self.planner, proposal.nest, self._model, self._residuals)
         return ForeignNeighbours(self.planner, proposal, self._options.seed)
 
     def _of_record(self, record: Record, origin: str) -> Proposal | None:
