@@ -265,7 +265,9 @@ def test_trees_begin_with_what_beams_find(deviates: bool) -> None:
     refined = Refined((*beam.narrower(), beam))
     start = (deviating(refined) if deviates else refined).search(space, MODEL, Budget.start())
     plan = MonteCarlo(trees=1, greedy_trees=0, iterations=1, beam_width=4, deviates=deviates)
-    assert plan.search(space, MODEL, Budget.start()).cost_seconds <= start.cost_seconds
+    found = plan.search(space, MODEL, Budget.start())
+    assert found.cost_seconds <= start.cost_seconds
+    assert found.candidates > start.candidates
 
 
 def test_trees_begin_with_as_much_as_the_options_say() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from metol.errors import MetolError
 from metol.experiments.experiment import Experiment, Point, Setting
 from metol.measure import LocalRunner, Measurement, PipelineSource, Scheduler
+from metol.options import SearchOptions
 from metol.tune import Problem, TunerOptions, TuningFailure, TuningResult, TuningSettings, tune_all
 
 __all__ = ["RUN", "SEARCH", "AppExperiment", "TuningExperiment", "point_of", "race", "source_of", "tune", "tuned"]
@@ -56,17 +57,21 @@ def point_of(series: str, row: Measurement) -> Point:
     return Point(series, {RUN: run_ms, **values})
 
 
-def tune(source: PipelineSource, setting: Setting, tuner: TunerOptions) -> tuple[Problem, TuningResult]:
+def tune(
+    source: PipelineSource, setting: Setting, tuner: TunerOptions, options: SearchOptions | None = None
+) -> tuple[Problem, TuningResult]:
     """Tune one pipeline for as long as the setting allows; raises MetolError where it cannot be tuned."""
-    with Problem(source, threads=setting.options.threads) as problem:
+    with Problem(source, options=options, threads=setting.options.threads) as problem:
         (result,) = tune_all([problem], setting.budget, TuningSettings(tuner=tuner))
     if isinstance(result, TuningFailure):
         raise MetolError(result.reason)
     return problem, result
 
 
-def tuned(source: PipelineSource, setting: Setting, tuner: TunerOptions, file: Path) -> Scheduler:
+def tuned(
+    source: PipelineSource, setting: Setting, tuner: TunerOptions, file: Path, options: SearchOptions | None = None
+) -> Scheduler:
     """Tune one pipeline, and write what was found into a file, which the scheduler reads; raises what `tune` does."""
-    _, result = tune(source, setting, tuner)
+    _, result = tune(source, setting, tuner, options)
     result.save(file)
     return Scheduler.of_file(file)

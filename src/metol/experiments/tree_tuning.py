@@ -12,6 +12,7 @@ from metol.errors import MetolError
 from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.relative import draw_relative, run_tables
 from metol.experiments.schedulers import TuningExperiment, race, source_of, tuned
+from metol.options import SearchOptions
 from metol.search import MonteCarlo
 from metol.text_table import TextTable
 from metol.tune import TunerOptions
@@ -21,15 +22,18 @@ if TYPE_CHECKING:
 
 __all__ = ["TreeTuning"]
 
-_TUNERS = {
-    "metol, samples": TunerOptions(peers=(), sample_share=1.0),
-    "metol, mcts_1s": TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=1.0),
-    "metol, mcts_0.5s": TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=0.5),
+_SAMPLES = TunerOptions(peers=(), sample_share=1.0)
+_WAYS = {
+    "metol, beam": (SearchOptions(refine=False), _SAMPLES),
+    "metol, samples": (SearchOptions(), _SAMPLES),
+    "metol, mcts_1s": (SearchOptions(), TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=1.0)),
+    "metol, mcts_0.5s": (SearchOptions(), TunerOptions(peers=(), trees=MonteCarlo(), tree_seconds=0.5)),
 }
-"""Ways to tune, by what they are called: all measure what the search finds first, and none asks peers.
+"""Ways to search and to tune, by what they are called: all measure what the search finds first, and none asks peers.
 
-Samples alone are what the paper's beam search with measurements does, which runs again and again with another seed
-(§5.4), with the dropout of Adams et al. 2019, §4.3; the tuner goes on around the best of them.
+The first is the paper's beam search with measurements, which runs again and again with another seed (§5.4), with the
+dropout of Adams et al. 2019, §4.3. In the second the same samples come after the search by default, which has descent
+and more.
 """
 
 
@@ -44,11 +48,11 @@ class TreeTuning(TuningExperiment):
         source = source_of(subject, setting)
         contestants, failures = [], []
         with tempfile.TemporaryDirectory(prefix="metol-") as folder:
-            for number, (series, tuner) in enumerate(_TUNERS.items()):
+            for number, (series, (options, tuner)) in enumerate(_WAYS.items()):
                 setting.progress(f"{source.label}: {series}")
                 file = Path(folder) / f"tuned_{number}.json"
                 try:
-                    contestants.append((series, tuned(source, setting, tuner, file)))
+                    contestants.append((series, tuned(source, setting, tuner, file, options)))
                 except MetolError as error:
                     failures.append(Point(series, {}, str(error)))
             return (*race(source, contestants, setting), *failures), ""

@@ -124,10 +124,13 @@ class MonteCarlo:
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
         ensemble = self.plant(space, model)
+        costed = 0
         if self.beam_width > 0:
-            ensemble.learn(self._beams().search(space, model, budget.part(_BEAM_SHARE)).state)
+            known = self._beams().search(space, model, budget.part(_BEAM_SHARE))
+            ensemble.learn(known.state)
+            costed += known.candidates
         best = self._descended(space, model, self._walk(ensemble, space, self._part(budget)), budget)
-        costed, walks, vain, is_complete = best.candidates, 1, 0, best.is_complete
+        costed, walks, vain, is_complete = costed + best.candidates, 1, 0, best.is_complete
         while self.walk_share < 1 and vain < _MOST_VAIN and self._has_time(budget):
             ensemble = self.plant(space, model, seed=walks)
             ensemble.learn(best.state)
