@@ -1,6 +1,7 @@
 import csv
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from metol.experiments import (
     Point,
     Setting,
     get_experiment,
+    kept_notes,
     run_experiment,
     save_csv,
     save_plot,
@@ -86,6 +88,23 @@ def test_what_is_known_is_not_measured_again() -> None:
     assert run_counted([Outcome("something else", known.subject, known.circumstances, known.points)]) != []
     other = Setting((), (Scheduler("metol"),), OPTIONS, programs=1)
     assert run_counted([known], setting=other) == [known.subject]
+
+
+def test_rows_of_other_code_may_be_kept_and_are_told_of() -> None:
+    keeps = replace(SETTING, keeps_rows=True)
+    (known,) = run_experiment(Counted(), SETTING, circumstances="elsewhere")
+    assert run_counted([known], setting=keeps) == []
+    (kept,) = run_experiment(Counted(), keeps, circumstances="here", known=[known])
+    assert kept == known
+    (note,) = kept_notes([kept, replace(known, circumstances="here; more")], "here")
+    assert note.startswith(f"{known.subject}: kept from another run: elsewhere; ")
+    own = replace(known, circumstances=known.circumstances.replace("elsewhere", "here"), points=OUTCOMES[1].points)
+    for order in ([known, own], [own, known]):
+        assert list(run_experiment(Counted(), keeps, circumstances="here", known=order)) == [own]
+    # What was asked for is another thing than where it was measured.
+    other = replace(keeps, options=replace(OPTIONS, timeout_seconds=61))
+    assert run_counted([known], setting=other) == [known.subject]
+    assert run_counted([replace(known, points=())], setting=keeps) == [known.subject]
 
 
 def test_speed_ups_tell_the_mean_and_the_spread_of_what_both_could() -> None:

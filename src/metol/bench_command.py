@@ -111,6 +111,13 @@ def bench(
             "append each row, and skip those in it; --experiment as well."
         ),
     ] = None,
+    keep_rows: Annotated[
+        bool,
+        typer.Option(
+            "--keep-rows",
+            help="Of --experiment, take rows of --json that other code or another machine measured, too, and say so.",
+        ),
+    ] = False,
     markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file, between its marks.")] = None,
 ) -> None:
     """Measure schedulers on apps, verified and in turn, and print one table."""
@@ -158,6 +165,7 @@ def bench(
             "programs": programs,
             "budget": TuningBudget.parse(budget),
             "device": bench_device,
+            "keeps_rows": keep_rows,
         }
         measurements["experiment"] = partial(_bench_experiment, experiment, plots, how)
     if wanted and wanted[0] in measurements:
@@ -383,11 +391,13 @@ def _bench_experiment(
         OutcomeFile,
         Setting,
         get_experiment,
+        kept_notes,
         require_matplotlib,
         run_experiment,
         save_csv,
         save_plot,
     )
+    from metol.variants import circumstances
 
     experiment = get_experiment(name)
     require_matplotlib()
@@ -399,7 +409,10 @@ def _bench_experiment(
         setting = Setting(tuple(sources), options=options, progress=progress, **how)
         return run_experiment(experiment, setting, **kept)
 
-    kept = _Kept(f"--experiment {name}", experiment.tables, experiment.notes, json, markdown)
+    def notes(rows: Sequence[Any]) -> Sequence[str]:
+        return (*experiment.notes(rows), *kept_notes(rows, circumstances(options.threads)))
+
+    kept = _Kept(f"--experiment {name}", experiment.tables, notes, json, markdown)
     outcomes = kept.measure(run, json and OutcomeFile(json), options.threads)
     save_csv(files[0], outcomes)
     save_plot(files[1], experiment, outcomes)

@@ -12,7 +12,15 @@ from metol.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from metol.experiments.drawing import require_matplotlib, save_csv, save_plot
-    from metol.experiments.experiment import Experiment, Outcome, OutcomeFile, Point, Setting, run_experiment
+    from metol.experiments.experiment import (
+        Experiment,
+        Outcome,
+        OutcomeFile,
+        Point,
+        Setting,
+        kept_notes,
+        run_experiment,
+    )
     from metol.experiments.roofline import RooflinePoint, draw_roofline, roofline_points, save_roofline
 
 __all__ = [
@@ -25,6 +33,7 @@ __all__ = [
     "Setting",
     "draw_roofline",
     "get_experiment",
+    "kept_notes",
     "require_matplotlib",
     "roofline_points",
     "run_experiment",
@@ -66,6 +75,7 @@ _HOMES = {
     "RooflinePoint": "metol.experiments.roofline",
     "Setting": "metol.experiments.experiment",
     "draw_roofline": "metol.experiments.roofline",
+    "kept_notes": "metol.experiments.experiment",
     "require_matplotlib": "metol.experiments.drawing",
     "roofline_points": "metol.experiments.roofline",
     "run_experiment": "metol.experiments.experiment",

@@ -18,7 +18,7 @@ from metol.tune import TuningBudget
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Experiment", "Outcome", "OutcomeFile", "Point", "Setting", "run_experiment", "series_of"]
+__all__ = ["Experiment", "Outcome", "OutcomeFile", "Point", "Setting", "kept_notes", "run_experiment", "series_of"]
 
 ROW_VERSION = 1
 
@@ -96,6 +96,8 @@ class Setting:
     """Told about each step."""
     device: BenchDevice | None = None
     """The GPU that experiments run on which need one."""
+    keeps_rows: bool = False
+    """Whether rows count that other code or another machine measured, with a note that says so."""
 
     @property
     def schedulers_text(self) -> str:
@@ -160,6 +162,15 @@ def series_of(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(point.series for one in outcomes for point in one.points))
 
 
+def kept_notes(outcomes: Sequence[Outcome], circumstances: str) -> tuple[str, ...]:
+    """Say of outcomes that were kept from other code or another machine which they are, and where they are from."""
+    kept: dict[str, list[str]] = {}
+    for one in outcomes:
+        if not one.circumstances.startswith(f"{circumstances}; "):
+            kept.setdefault(one.circumstances, []).append(one.subject)
+    return tuple(f"{', '.join(subjects)}: kept from another run: {where}" for where, subjects in kept.items())
+
+
 def run_experiment(
     experiment: Experiment,
     setting: Setting,
@@ -174,13 +185,20 @@ def run_experiment(
         experiment: what to measure.
         setting: how.
         circumstances: code and machine, which the rows depend on; the experiment adds what they depend on beside.
-        known: outcomes of an earlier run; those of the same circumstances are yielded again, not measured.
+        known: outcomes of an earlier run; those of the same circumstances are yielded again, not measured. Where the
+            setting keeps rows, code and machine may have been others.
         save: called with each new outcome before it is yielded.
     """
-    here = f"{circumstances}; {experiment.depends_on(setting)}"
-    done = {
-        one.subject: one for one in known if one.circumstances == here and one.measurement == experiment.measurement
-    }
+    asked = f"; {experiment.depends_on(setting)}"
+    here = circumstances + asked
+    done: dict[str, Outcome] = {}
+    for one in known:
+        if one.measurement != experiment.measurement:
+            continue
+        if one.circumstances == here:
+            done[one.subject] = one
+        elif setting.keeps_rows and one.points and one.circumstances.endswith(asked):
+            done.setdefault(one.subject, one)
     outcomes: list[Outcome] = []
     for subject in experiment.subjects(setting):
         if experiment.is_enough(outcomes, setting):
