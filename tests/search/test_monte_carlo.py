@@ -49,6 +49,34 @@ def test_children_tell_the_best_and_the_mean_below_them() -> None:
         assert below[:1] == space.path(tree.state_of(child))
 
 
+def test_leaves_are_different_complete_and_within_the_limit() -> None:
+    space = space_of("pyramid")
+    tree = tree_of(space)
+    _core.iterate_trees([tree], [200])
+    everything, seconds = tree.best_leaves(float("inf"))
+    assert list(space.cost(everything, MODEL)) == seconds
+    assert len(set(space.identity_hash(everything))) == len(seconds) > 8
+    assert set(everything.decisions_made) == {space.decision_count}
+    assert min(seconds) == tree.best_seconds
+    limit = sorted(seconds)[4]
+    assert sorted(tree.best_leaves(limit)[1]) == sorted(seconds)[:5]
+
+
+def test_leaves_of_an_ensemble_are_spread_over_what_they_cost() -> None:
+    ensemble = MonteCarlo(trees=3, greedy_trees=0, beam_width=0).plant(space_of("pyramid"), MODEL)
+    ensemble.iterate(200, Budget.start())
+    everything = [cost for cost, _ in ensemble.best_leaves(float("inf"), 10**6)]
+    assert everything == sorted(everything)
+    few = [cost for cost, _ in ensemble.best_leaves(float("inf"), 10)]
+    assert few[0] == everything[0]
+    assert len(few) <= 10
+    # Half of them are from the cheapest quarter.
+    quarter = everything[len(everything) // 4]
+    assert sum(cost <= quarter for cost in few) >= len(few) // 2
+    near = [cost for cost, _ in ensemble.best_leaves(1.5, 10**6)]
+    assert near == [cost for cost in everything if cost <= 1.5 * everything[0]]
+
+
 def forced_through(space: _core.Space, tree: _core.SearchTree) -> None:
     """Go on to the first decision that leaves a choice."""
     while len(children := space.expand(tree.root)[0]) == 1:
