@@ -4,6 +4,7 @@ In: a pipeline source and switches. Out: a `Variant` each. Most switches change 
 compiled and run once need not be again.
 """
 
+import functools
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,7 @@ def schedule_digest(schedule: Schedule) -> str:
     return hashlib.sha256("\n".join(map(str, schedule.directives)).encode()).hexdigest()[:16]
 
 
+@functools.cache  # what this process runs stays as it is, and its rows and notes must agree
 def circumstances(threads: int) -> str:
     """Say what a row depends on beside its pipeline and its options: rows of other circumstances are not taken over.
 

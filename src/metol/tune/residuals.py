@@ -3,10 +3,9 @@
 In: the loop nests of one pipeline that were measured, and some that could be. Out: which of these to measure, in order.
 Beforehand each cost term of each Stage may be off by a factor, so that loop nests err alike as far as the same terms
 make up their time (Bayesian linear regression), Stages err alike as far as their features are alike, and all may be off
-together. Sources: C. E. Rasmussen and
-C. K. I. Williams, "Gaussian Processes for Machine Learning", 2006, §2.1 and §2.2; which of a batch is next, without
-knowing how those before it fare: T. Desautels et al., "Parallelizing exploration-exploitation tradeoffs in Gaussian
-process bandit optimization", 2014.
+together. Sources: C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", 2006, §2.1 and
+§2.2; which of a batch is next, without knowing how those before it fare: T. Desautels et al., "Parallelizing
+exploration-exploitation tradeoffs in Gaussian process bandit optimization", 2014.
 """
 
 import functools
@@ -62,7 +61,7 @@ class Residuals:
         self._planner = planner
         self._standings = standings
         self._model: _core.CostModel | None = None
-        self._measured: dict[str, tuple[Form, _Nests] | None] = {}
+        self._measured: dict[Nest, tuple[Form, _Nests] | None] = {}
 
     def order(self, form: Form, states: Sequence[_core.States], model: _core.CostModel) -> Iterator[int]:
         """Yield places of candidates, the one most worth a measurement first; those that were measured are left out.
@@ -91,15 +90,17 @@ class Residuals:
             column = covariance[:, place].copy()
             covariance -= np.outer(column, column) / (column[place] + _NOISE**2)
 
-    def _known(self, form: Form, model: _core.CostModel) -> tuple["_Nests | None", _Array]:
+    def _known(self, form: Form, model: _core.CostModel) -> tuple[_Nests | None, _Array]:
         """What was measured of a form, and the logarithms of measured / predicted time."""
         chosen: list[_Nests] = []
         scores: list[float] = []
         for standing in self._standings:
-            text = standing.proposal.text
-            if text not in self._measured:
-                self._measured[text] = self._described(standing.proposal.nest, model)
-            entry = self._measured[text]
+            nest = standing.proposal.nest
+            if nest is None:  # no search of ours made it
+                continue
+            if nest not in self._measured:
+                self._measured[nest] = self._described(nest, model)
+            entry = self._measured[nest]
             if entry is not None and entry[0] is form:
                 chosen.append(entry[1])
                 scores.append(standing.score_ms / 1e3)
@@ -108,10 +109,8 @@ class Residuals:
         known = _joined(chosen)
         return known, np.log(scores) - known.log_seconds
 
-    def _described(self, nest: Nest | None, model: _core.CostModel) -> tuple[Form, _Nests] | None:
-        """None where no search of ours made it, or that of another release."""
-        if nest is None:
-            return None
+    def _described(self, nest: Nest, model: _core.CostModel) -> tuple[Form, _Nests] | None:
+        """None where the search of another release made it."""
         try:
             form, state = self._planner.state_of(nest)
         except MetolError:
@@ -150,14 +149,13 @@ def _joined(nests: Sequence[_Nests]) -> _Nests:
 
 def _kernel(one: _Nests, other: _Nests) -> _Array:
     """The covariance of the errors of two lists of loop nests of one form."""
-    covariance = _COMMON**2 + _TERM**2 * (one.terms @ other.terms.T)
+    covariance: _Array = _COMMON**2 + _TERM**2 * (one.terms @ other.terms.T)
     for stage in range(one.stages.shape[1]):
         mine, theirs = one.features[:, stage], other.features[:, stage]
         distance = (mine**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * mine @ theirs.T
         likeness = np.exp(-np.maximum(0.0, distance) / _LIKENESS)
         covariance += _STAGE**2 * np.outer(one.stages[:, stage], other.stages[:, stage]) * likeness
-    covariance_of_all: _Array = covariance
-    return covariance_of_all
+    return covariance
 
 
 def _posterior(known: _Nests | None, log_errors: _Array, candidates: _Nests) -> tuple[_Array, _Array]:
