@@ -304,15 +304,15 @@ def test_trees_are_beside_every_other_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_trees_tune_beside_beams_and_samples(tmp_path: Path) -> None:
+def test_trees_tune_beside_beams_and_the_default(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, "blur", "protuner-fig9", "--budget", "4s", "--rounds", "2")
     assert [point.series for point in outcome.points] == [
         "metol, beam",
-        "metol, samples",
+        "metol, tuned",
         "metol, mcts_1s",
         "metol, mcts_0.5s",
     ]
-    assert all("run_ms" in point.values for point in outcome.points)
+    assert all("run_ms" in point.values and point.values["trials"] > 0 for point in outcome.points)
 
 
 @pytest.mark.slow
