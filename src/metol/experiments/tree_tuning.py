@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from metol.errors import MetolError
 from metol.experiments.experiment import Outcome, Point, Setting, series_of
-from metol.experiments.relative import draw_relative, run_tables, times_table
+from metol.experiments.relative import draw_relative, run_tables
 from metol.experiments.schedulers import TuningExperiment, race, source_of, tune
 from metol.measure import Scheduler
 from metol.options import SearchOptions
 from metol.search import MonteCarlo
-from metol.text_table import TextTable
+from metol.text_table import NOTHING, TextTable
 from metol.tune import TunerOptions
 
 if TYPE_CHECKING:
@@ -70,9 +70,18 @@ class TreeTuning(TuningExperiment):
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
         """Return run times, run times relative to the least, and how many schedules were measured."""
-        counts = times_table(series_of(outcomes), outcomes, "Schedules measured", TRIALS)
-        return (*run_tables(self.title, outcomes), counts)
+        return (*run_tables(self.title, outcomes), _trials_table(outcomes))
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw run times relative to the least."""
         draw_relative(figure, outcomes, "least run time / run time")
+
+
+def _trials_table(outcomes: Sequence[Outcome]) -> TextTable:
+    series = series_of(outcomes)
+    lines = tuple((one.subject, *(_count_cell(one.value(name, TRIALS)) for name in series)) for one in outcomes)
+    return TextTable("Schedules measured", ("app", *series), lines)
+
+
+def _count_cell(count: float | None) -> str:
+    return NOTHING if count is None else f"{count:.0f}"
