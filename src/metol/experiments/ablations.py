@@ -56,7 +56,7 @@ class Ablations(TuningExperiment):
                 try:
                     file = Path(folder) / f"tuned_{number}.json"
                     tuner = TunerOptions(peers=(), retrainer=FineTuner() if retrains else None)
-                    contestants.append((name, tuned(source, setting, tuner, file)))
+                    contestants.append((name, tuned(source, setting, tuner, file)[0]))
                 except MetolError as error:
                     failures.append(Point(name, {}, str(error)))
             points = race(source, contestants, setting)

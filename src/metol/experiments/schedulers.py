@@ -70,8 +70,8 @@ def tune(
 
 def tuned(
     source: PipelineSource, setting: Setting, tuner: TunerOptions, file: Path, options: SearchOptions | None = None
-) -> Scheduler:
+) -> tuple[Scheduler, TuningResult]:
     """Tune one pipeline, and write what was found into a file, which the scheduler reads; raises what `tune` does."""
     _, result = tune(source, setting, tuner, options)
     result.save(file)
-    return Scheduler.of_file(file)
+    return Scheduler.of_file(file), result

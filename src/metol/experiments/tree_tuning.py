@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metol.errors import MetolError
-from metol.experiments.experiment import Outcome, Point, Setting, series_of
+from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.relative import draw_relative, run_tables
-from metol.experiments.schedulers import TuningExperiment, race, source_of, tune
+from metol.experiments.schedulers import TuningExperiment, race, source_of, tuned
 from metol.measure import Scheduler
 from metol.options import SearchOptions
 from metol.search import MonteCarlo
-from metol.text_table import NOTHING, TextTable
+from metol.text_table import TextTable
 from metol.tune import TunerOptions
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["TreeTuning"]
 
 TRIALS = "trials"
-"""What the number of schedules measured is called among the values of a point."""
+"""What the number of schedules measured before the final race is called among the values of a point."""
 
 _WAYS = {
     "metol, beam": (SearchOptions(refine=False), TunerOptions(peers=(), sample_share=1.0)),
@@ -57,31 +57,20 @@ class TreeTuning(TuningExperiment):
                 setting.progress(f"{source.label}: {series}")
                 file = Path(folder) / f"tuned_{number}.json"
                 try:
-                    _, result = tune(source, setting, tuner, options)
+                    scheduler, result = tuned(source, setting, tuner, file, options)
                 except MetolError as error:
                     failures.append(Point(series, {}, str(error)))
                     continue
-                result.save(file)
-                trials[series] = len(result.history)
-                contestants.append((series, Scheduler.of_file(file)))
+                contestants.append((series, scheduler))
+                trials[series] = result.trials
             raced = race(source, contestants, setting)
         counted = (replace(point, values={**point.values, TRIALS: trials[point.series]}) for point in raced)
         return (*counted, *failures), ""
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:
-        """Return run times, run times relative to the least, and how many schedules were measured."""
-        return (*run_tables(self.title, outcomes), _trials_table(outcomes))
+        """Return run times, and run times relative to the least."""
+        return run_tables(self.title, outcomes)
 
     def draw(self, figure: "Figure", outcomes: Sequence[Outcome]) -> None:
         """Draw run times relative to the least."""
         draw_relative(figure, outcomes, "least run time / run time")
-
-
-def _trials_table(outcomes: Sequence[Outcome]) -> TextTable:
-    series = series_of(outcomes)
-    lines = tuple((one.subject, *(_count_cell(one.value(name, TRIALS)) for name in series)) for one in outcomes)
-    return TextTable("Schedules measured", ("app", *series), lines)
-
-
-def _count_cell(count: float | None) -> str:
-    return NOTHING if count is None else f"{count:.0f}"
