@@ -39,7 +39,8 @@ def tune(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="beam (the default), greedy, random, mcts, batch, grouping (for GPUs) or mcts+real: measured trees."
+            help="mcts+real (measured trees, the default on a CPU), beam (on a GPU), greedy, random, mcts, batch or "
+            "grouping (for GPUs)."
         ),
     ] = None,
     retrain: Annotated[
@@ -69,7 +70,7 @@ def tune(
     """Find the fastest schedule by measuring."""
     from metol.options import SearchOptions
     from metol.pipeline import read_estimates
-    from metol.tune import TuningFailure
+    from metol.tune import TuningFailure, tuning_strategy
     from metol.verification import require_device
 
     require_device(target)
@@ -89,8 +90,9 @@ def tune(
     }
     named = [source.with_parameters(generator_param or []) for source in pipelines]
     options = SearchOptions(fixed_sizes=fixed_sizes, seed=seed)
+    chosen = tuning_strategy(strategy, mode, options, target)
     run = _Tuning(
-        mode, strategy, budget, options, asks_peers=peers, seed=seed, retrainer=_retrainer(mode, is_wanted=retrain)
+        mode, chosen, budget, options, asks_peers=peers, seed=seed, retrainer=_retrainer(mode, is_wanted=retrain)
     )
     results = run.tune(named, how, resume or records, must_exist=resume is not None)
     _print_results(results)

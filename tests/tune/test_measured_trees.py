@@ -11,7 +11,7 @@ from metol import _core
 from metol.errors import TuningError
 from metol.options import SearchOptions
 from metol.planner import Planner
-from metol.tune import TUNING_STRATEGIES, TuningSettings, settings_of_strategy
+from metol.tune import TUNING_STRATEGIES, TuningSettings, settings_of_strategy, tuning_strategy
 from metol.tune.measured_trees import MeasuredTrees
 from metol.tune.proposals import Proposal
 from metol.tune.residuals import Residuals
@@ -124,3 +124,22 @@ def test_strategies_by_name() -> None:
     with pytest.raises(TuningError, match="there are beam, greedy, random, mcts, batch, grouping, mcts\\+real"):
         settings_of_strategy("ants", OPTIONS, TuningSettings())
     assert "mcts+real" in TUNING_STRATEGIES
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mode", "options", "target", "chosen"),
+    [
+        (None, "tune", SearchOptions(), None, "mcts+real"),
+        (None, "tune", SearchOptions(beam_width=8), "host", "mcts+real"),
+        ("beam", "tune", SearchOptions(), None, "beam"),
+        (None, "tune", SearchOptions(strategy="greedy"), None, None),
+        (None, "sample-32", SearchOptions(), None, None),
+        (None, "2x8", SearchOptions(), None, None),
+        (None, "tune", SearchOptions(), "host-opencl", None),
+        ("mcts+real", "tune", SearchOptions(), "host-opencl", "mcts+real"),
+    ],
+)
+def test_trees_are_the_default_where_nothing_else_is_named(
+    strategy: str | None, mode: str, options: SearchOptions, target: str | None, chosen: str | None
+) -> None:
+    assert tuning_strategy(strategy, mode, options, target) == chosen

@@ -1,4 +1,4 @@
-"""Tuning by trees beside tuning by a beam and samples, and tuning by default, with the same time for each.
+"""Tuning by trees beside tuning by a beam and samples, and by a whole search and descent, with the same time for each.
 
 In: applications, and a time. Out: the run time of what each found. Source: ProTuner 2020, §5.4 and figure 9.
 """
@@ -36,7 +36,8 @@ _WAYS = {
 """Ways to search and to tune, by what they are called: all measure what the search finds first, and none asks peers.
 
 The first is the paper's beam search with measurements, which runs again and again with another seed (§5.4), with the
-dropout of Adams et al. 2019, §4.3. The second is `metol tune` by default: the whole search, some samples, then descent.
+dropout of Adams et al. 2019, §4.3. The second is `metol tune --strategy beam`: the whole search, some samples, then
+descent. The last is `metol tune` by default.
 """
 
 

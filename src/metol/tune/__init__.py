@@ -25,6 +25,7 @@ from metol.tune.tuning import (
     settings_of_mode,
     settings_of_strategy,
     tune_all,
+    tuning_strategy,
 )
 from metol.tune.tuning_run import TuningSettings
 
@@ -62,4 +63,5 @@ __all__ = [
     "shown_progress",
     "tell_how_to_stop",
     "tune_all",
+    "tuning_strategy",
 ]

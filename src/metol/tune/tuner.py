@@ -64,7 +64,7 @@ class TunerOptions:
     trees: MonteCarlo | None = None
     """Trees whose next root the fastest measured schedule chooses (`mcts+real`); if None, samples are drawn, and then
     what lies around the best."""
-    tree_seconds: float = 1.0
+    tree_seconds: float = 0.5
     """How long these trees search before each batch."""
     corrects: bool = True
     """Whether what was measured so far tells which neighbours, and which loop nests of trees, come first (`Residuals`);
@@ -103,6 +103,7 @@ class Tuner:
         self._rounds: Rounds | None = None
         self._around: dict[str, Neighbours | ForeignNeighbours] = {}
         self._turn = 0
+        self._has_descended = False
         self._model = problem.planner.model
 
     @property
@@ -160,7 +161,7 @@ class Tuner:
             return self._rounds.next_batch(count, self._standings.tried, lambda: self._retrained(measured))
         self._retrained(measured)
         if self._trees is not None:
-            return self._trees.next_batch(count, share, self._standings, self._model) or self._descend(count)
+            return self._grow(self._trees, count, share)
         if share < self._options.sample_share:
             return self._sample(count) or self._descend(count)
         return self._descend(count) or self._sample(count)
@@ -184,6 +185,14 @@ class Tuner:
             )
         if self._options.rounds is not None:
             self._rounds = Rounds(self.planner, found.form, self._options.rounds, self._is_over)
+
+    def _grow(self, trees: MeasuredTrees, count: int, share: float) -> list[Proposal]:
+        """Draw from trees; in turn with descent where somebody else's schedule leads, which is in no tree."""
+        best = self._standings.best
+        has_turn = best is not None and best.proposal.printed is not None and not self._has_descended
+        around = self._descend(count) if has_turn else []
+        self._has_descended = bool(around)
+        return around or trees.next_batch(count, share, self._standings, self._model) or self._descend(count)
 
     def _sample(self, count: int) -> list[Proposal]:
         return [] if self._sampler is None else self._sampler.draw(count, self._standings.tried, self._model)

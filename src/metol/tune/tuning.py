@@ -17,7 +17,7 @@ from metol.interrupts import first_interrupt
 from metol.measure import InputValue, PipelineSource
 from metol.options import STRATEGIES, SearchOptions
 from metol.pipeline import EstimateMap
-from metol.targets import Machine
+from metol.targets import Machine, parse_target
 from metol.tune.budget import Clock, TuningBudget
 from metol.tune.database import Records
 from metol.tune.problem import Problem
@@ -34,6 +34,7 @@ __all__ = [
     "settings_of_mode",
     "settings_of_strategy",
     "tune_all",
+    "tuning_strategy",
 ]
 
 MODES = ("greedy", "beam", "sample-32", "tune")
@@ -42,7 +43,10 @@ MODES = ("greedy", "beam", "sample-32", "tune")
 Beside them there are rounds times samples, such as ``20x80`` (Anderson et al. 2021, §6): in each round so many samples
 are drawn and measured, and then the cost model is fitted anew to all measurements."""
 
-TUNING_STRATEGIES = (*STRATEGIES, "mcts+real")
+MEASURED_TREES = "mcts+real"
+"""What tunes by default on a CPU."""
+
+TUNING_STRATEGIES = (*STRATEGIES, MEASURED_TREES)
 """What may choose the schedules that are measured: a search, around whose result samples are drawn and descents made,
 or trees that go on from the fastest that was measured (ProTuner 2020, §4.2)."""
 
@@ -77,7 +81,8 @@ def autotune(
         budget: Seconds, or text such as ``10min`` or ``200 trials``; ten minutes if None.
         records: A database that keeps everything measured, and from which tuning goes on.
         mode: One of MODES, or rounds times samples, such as ``20x80``.
-        strategy: One of TUNING_STRATEGIES; that of the options if None.
+        strategy: One of TUNING_STRATEGIES; if None, measured trees (`mcts+real`) on a CPU, in the mode ``tune`` and
+            where the options name no strategy, and that of the options otherwise.
         options: How to search.
         target: A Halide target; the CPU of this machine if None.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
@@ -98,7 +103,8 @@ def autotune(
         MetolError: the pipeline cannot be built, read or run.
     """
     search, tuning = settings_of_mode(mode, options or SearchOptions(), settings or TuningSettings())
-    search, tuning = settings_of_strategy(strategy or search.strategy, search, tuning)
+    chosen = tuning_strategy(strategy, mode, options or SearchOptions(), target) or search.strategy
+    search, tuning = settings_of_strategy(chosen, search, tuning)
     limits = mode_budget(mode, budget)
     with contextlib.ExitStack() as stack:
         database = None if records is None else stack.enter_context(Records(records))
@@ -150,6 +156,21 @@ def settings_of_mode(
     return options, settings
 
 
+def tuning_strategy(
+    strategy: str | None, mode: str, options: SearchOptions, target: str | hl.Target | None
+) -> str | None:
+    """Return by what is tuned; None for whatever the mode searches by.
+
+    Args:
+        strategy: What the user named; None for the default, which is what has won at equal time (`protuner-fig9`).
+        mode: One of MODES, or rounds times samples: all but ``tune`` have their own.
+        options: How the user wants to search.
+        target: A Halide target; the CPU of this machine if None. On GPUs trees were not measured.
+    """
+    is_open = strategy is None and mode == "tune" and options.strategy == SearchOptions().strategy
+    return MEASURED_TREES if is_open and not parse_target(target).has_gpu_feature() else strategy
+
+
 def settings_of_strategy(
     strategy: str, options: SearchOptions, settings: TuningSettings
 ) -> tuple[SearchOptions, TuningSettings]:
@@ -162,7 +183,7 @@ def settings_of_strategy(
         raise TuningError(f"Nothing tunes by `{strategy}`; there are {', '.join(TUNING_STRATEGIES)}.")
     if settings.tuner.rounds is not None and strategy != "batch":
         raise TuningError(f"Rounds are drawn by the strategy `batch`, and not by `{strategy}`; leave the strategy out.")
-    if strategy == "mcts+real":
+    if strategy == MEASURED_TREES:
         return options, replace(settings, tuner=replace(settings.tuner, trees=options.monte_carlo))
     return replace(options, strategy=strategy), settings
 
