@@ -337,9 +337,14 @@ def some_machine(threads: int = 2) -> CpuMachine:
 
 
 def make_space(
-    dag: PipelineDag, *, cores: int = 2, threads: int = 1, options: _core.SpaceOptions | None = None
+    dag: PipelineDag,
+    *,
+    target: str = "host",
+    cores: int = 2,
+    threads: int = 1,
+    options: _core.SpaceOptions | None = None,
 ) -> _core.Space:
-    parameters = cpu_parameters(CpuMachine.default(threads=cores), dag)
+    parameters = cpu_parameters(CpuMachine.default(target, threads=cores), dag)
     return _core.Space(dag, parameters, options or _core.SpaceOptions(), threads)
 
 

@@ -34,12 +34,13 @@ def cpu_directives(
         schedules: One a Func, in the order of the DAG, none of them unscheduled.
         options: What the user promised about the outputs.
     """
+    facts = facts_of_nests(dag, schedules)
     nests = {
-        stage: _StageLoops(dag, stage, schedule.stages[position])
+        stage: _StageLoops(dag, stage, schedule.stages[position], shares_loops=schedule.func in facts.share_loops)
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
-    tails = TailRule(dag, facts_of_nests(dag, schedules), options)
+    tails = TailRule(dag, facts, options)
     size = OutputSize.ESTIMATED if options.fixed_sizes else OutputSize.ANY
     for loops in nests.values():
         loops.keep_guarded_tasks_apart(tails, size)
@@ -137,7 +138,8 @@ class _Piece:
 class _StageLoops:
     """The loops of one Stage: how each is split, in which order they nest, which are parallel, vectors, unrolled."""
 
-    def __init__(self, dag: PipelineDag, stage_id: int, nest: _core.StageNest) -> None:
+    def __init__(self, dag: PipelineDag, stage_id: int, nest: _core.StageNest, *, shares_loops: bool) -> None:
+        self.shares_loops = shares_loops
         self.stage = dag.stages[stage_id]
         self.nest = nest
         self.levels = [list(level) for level in nest.levels]
@@ -169,13 +171,17 @@ class _StageLoops:
         return [_Piece(name, level, trips) for name, (level, trips) in zip(names, parts, strict=True)]
 
     def _names(self, loop: int, count: int) -> list[Loop]:
-        """Names for the parts of a loop; the loop's own where it is whole. Updates get names of their own."""
+        """Names for the parts of a loop; the loop's own where it is whole. Updates get names of their own.
+
+        Halide wants shared loops to have one name in all that share them, whatever each splits them into further in.
+        """
         dim = self.stage.loops[loop]
         kind = RVar if dim.is_reduction else Var
         if count == 1:
             return [kind(dim.name)]
         base = dim.name.replace("$", "_") + (f"_u{self.stage.index}" if self.stage.index else "")
-        suffixes = ("o", "i") if count == 2 else tuple(str(number) for number in range(count))
+        is_plain = count == 2 and not self.shares_loops
+        suffixes = ("o", "i") if is_plain else tuple(str(number) for number in range(count))
         return [kind(f"{base}_{suffix}") for suffix in suffixes]
 
     def _order(self) -> list[int]:
