@@ -102,8 +102,9 @@ def autotune(
         RecordError: the file of records cannot be used.
         MetolError: the pipeline cannot be built, read or run.
     """
-    search, tuning = settings_of_mode(mode, options or SearchOptions(), settings or TuningSettings())
-    chosen = tuning_strategy(strategy, mode, options or SearchOptions(), target) or search.strategy
+    options = options or SearchOptions()
+    search, tuning = settings_of_mode(mode, options, settings or TuningSettings())
+    chosen = tuning_strategy(strategy, mode, options, target) or search.strategy
     search, tuning = settings_of_strategy(chosen, search, tuning)
     limits = mode_budget(mode, budget)
     with contextlib.ExitStack() as stack:
