@@ -37,6 +37,23 @@ def test_every_strategy_can_be_made(strategy: str, *, refine: bool) -> None:
     assert hasattr(options.make(machine), "search")
 
 
+@pytest.mark.parametrize(
+    ("machine", "strategy", "width", "passes"),
+    [
+        (None, "beam", 16, 3),
+        (GpuMachine.preset("a100"), "beam", 32, 5),
+        (None, "batch", 32, 5),
+        (None, "mcts", 32, None),
+    ],
+)
+def test_beams_are_as_wide_as_suits_the_strategy_and_the_machine(
+    machine: GpuMachine | None, strategy: str, width: int, passes: int | None
+) -> None:
+    told = SearchOptions(strategy=strategy, beam_width=width, passes=passes)
+    assert SearchOptions(strategy=strategy).make(machine) == told.make(machine)
+    assert SearchOptions(strategy=strategy).make(machine) != replace(told, beam_width=8).make(machine)
+
+
 GREEDY = SearchOptions(strategy="greedy", refine=False)
 SWITCHES = ("sliding", "reductions", "vector_widths", "storage", "nested_parallel", "fuse", "iterations")
 

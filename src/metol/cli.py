@@ -84,7 +84,9 @@ def schedule(
         bool, typer.Option(help="Run it and compare with a plain schedule; for CUDA, compile it (extra `cuda`).")
     ] = False,
     strategy: Annotated[str, typer.Option(help="beam, greedy, random, mcts or batch; for GPUs grouping, too")] = "beam",
-    beam_width: Annotated[int, typer.Option(help="States kept at each step of the beam search.")] = 32,
+    beam_width: Annotated[
+        int | None, typer.Option(help="States kept at each step of the beam search; by default as suits it.")
+    ] = None,
     seed: Seed = 0,
     budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 5.0,
     fixed_sizes: Annotated[

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from small_pipelines import PIPELINES, make_space
 
@@ -51,9 +53,24 @@ def test_more_walks_go_on_from_the_best() -> None:
     assert two.candidates > one.candidates
 
 
+def test_a_walk_that_gains_little_is_the_last() -> None:
+    space = space_of("pyramid")
+    plan = Annealed(GREEDY, hottest=0.2, sweeps=4, least_gain=0.99)
+    one, more = (replace(plan, walks=walks).search(space, MODEL, Budget.start()) for walks in (1, 3))
+    assert (more.candidates, more.cost_seconds) == (one.candidates, one.cost_seconds)
+
+
 @pytest.mark.parametrize(
     "bad",
-    [{"coldest": 0.0}, {"coldest": 0.1, "hottest": 0.01}, {"sweeps": 0}, {"walks": 0}, {"share": 0.0}, {"share": 1.5}],
+    [
+        {"coldest": 0.0},
+        {"coldest": 0.1, "hottest": 0.01},
+        {"sweeps": 0},
+        {"walks": 0},
+        {"least_gain": -0.1},
+        {"share": 0.0},
+        {"share": 1.5},
+    ],
 )
 def test_impossible_walks_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(SearchError, match=r"Temperatures fall|Annealing wants"):

@@ -26,7 +26,7 @@ __all__ = ["Ablations"]
 _NOTHING_AFTER = "refine=false/discrepancies=false/restarts=false/anneal=false"
 _SEARCHES = {
     "metol": "metol",
-    "metol, beam alone": f"metol:{_NOTHING_AFTER}",
+    "metol, beam alone": f"metol:{_NOTHING_AFTER}/beam_width=32/passes=5",
     # As wide as makes one pass take as long as five.
     "metol, beam, no coarse-to-fine": f"metol:{_NOTHING_AFTER}/beam_width=160/passes=1",
     "metol, one level of tiling": "metol:nested_tiling=false",

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Scaling"]
 
 _DEFAULT = "metol"
-_PLAIN = "metol:refine=false/restarts=false/discrepancies=false/budget_seconds=1e6"
+_PLAIN = "metol:refine=false/restarts=false/discrepancies=false/passes=5/budget_seconds=1e6"
+_PLAIN_32 = f"{_PLAIN}/beam_width=32"  # as in Adams et al. 2019
 _PLAIN_SERIES = "metol, plain beam"
 _SIDE = 2048
 _TAPS = 5
@@ -117,14 +118,14 @@ def _larger(func: Any, name: str, x: Any, y: Any) -> Any:
 
 def _cases() -> Iterator[_Case]:
     for stages in _CHAINS:
-        yield _Case(f"chain of {stages}", stages, partial(stencil_chain, stages), (_DEFAULT, _PLAIN))
+        yield _Case(f"chain of {stages}", stages, partial(stencil_chain, stages), (_DEFAULT, _PLAIN_32))
     for levels in _PYRAMIDS:
-        yield _Case(f"pyramid of {levels}", levels, partial(laplacian_pyramid, levels), (_DEFAULT, _PLAIN))
+        yield _Case(f"pyramid of {levels}", levels, partial(laplacian_pyramid, levels), (_DEFAULT, _PLAIN_32))
     for width in _WIDTHS:
         wide = f"{_PLAIN}/beam_width={width}"
         yield _Case(f"beam of {width}", width, partial(stencil_chain, _FIXED_CHAIN), (wide,))
     for threads in _THREADS:
-        yield _Case(f"{threads} threads", threads, partial(stencil_chain, _FIXED_CHAIN), (_PLAIN,), threads)
+        yield _Case(f"{threads} threads", threads, partial(stencil_chain, _FIXED_CHAIN), (_PLAIN_32,), threads)
 
 
 class Scaling(Experiment):

@@ -21,7 +21,7 @@ __all__ = ["Annealed"]
 
 @dataclass(frozen=True, slots=True)
 class Annealed:
-    """Another strategy, and walks from what it finds, each from the best so far."""
+    """Another strategy, and walks from what it finds, each from the best so far and twice as long as the one before."""
 
     strategy: Strategy
     """What finds the loop nest to start from."""
@@ -29,12 +29,14 @@ class Annealed:
     """Temperature at first: a loop nest that costs so much more, relative to another, is taken 1/e times as often."""
     coldest: float = 0.003
     """Temperature at the end."""
-    sweeps: int = 40
-    """Steps of a walk, as a multiple of the number of decisions; fewer where its part of the time ends earlier, at the
-    same temperatures."""
-    walks: int = 2
-    """How many walks there are."""
-    share: float = 0.9
+    sweeps: int = 10
+    """Steps of the first walk, as a multiple of the number of decisions; each other walk has twice as many as the one
+    before. Fewer where its part of the time ends earlier, at the same temperatures."""
+    walks: int = 3
+    """Walks at most: one that gains little is the last."""
+    least_gain: float = 1e-3
+    """Share of the cost that a walk must save for another one, of twice its length, to follow."""
+    share: float = 0.6
     """Share of the budget's time after which walks end."""
     seed: int = 0
     """Seed of the walks."""
@@ -42,10 +44,10 @@ class Annealed:
     def __post_init__(self) -> None:
         if not 0 < self.coldest <= self.hottest:
             raise SearchError(f"Temperatures fall, and not to 0: {self.hottest} to {self.coldest} do not.")
-        if self.sweeps < 1 or self.walks < 1 or not 0 < self.share <= 1:
+        if self.sweeps < 1 or self.walks < 1 or self.least_gain < 0 or not 0 < self.share <= 1:
             raise SearchError(
-                f"Annealing wants at least 1 sweep and 1 walk and a share in (0, 1], not {self.sweeps}, {self.walks} "
-                f"and {self.share}."
+                "Annealing wants at least 1 sweep and 1 walk, a gain of at least 0 and a share in (0, 1], not "
+                f"{self.sweeps}, {self.walks}, {self.least_gain} and {self.share}."
             )
 
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
@@ -58,7 +60,11 @@ class Annealed:
             is_complete = is_complete and not part.is_spent()
             if part.is_spent():
                 break
-            best = self._walk(space, model, best, _Cooling(self, space.decision_count, part, self.walks - walk), rng)
+            found = self._walk(space, model, best, _Cooling(self, space.decision_count, part, walk), rng)
+            has_gained = found.cost_seconds < best.cost_seconds * (1 - self.least_gain)
+            best = found
+            if not has_gained:
+                break
         return replace(best, is_complete=is_complete)
 
     def _walk(
@@ -97,12 +103,14 @@ class Annealed:
 class _Cooling:
     """The temperatures of one walk: they fall evenly in their logarithm, over its steps, or over less time."""
 
-    def __init__(self, plan: Annealed, decisions: int, budget: Budget, turns: int) -> None:
+    def __init__(self, plan: Annealed, decisions: int, budget: Budget, walk: int) -> None:
         self._plan = plan
-        self._steps = plan.sweeps * decisions
+        self._steps = (plan.sweeps * decisions) << walk
         self._step = 0
         self._budget = budget
         self._started = time.monotonic()
+        # All walks that may still come are so many times as long as this one.
+        turns = (1 << (plan.walks - walk)) - 1
         self._end = budget.turn_end(turns)
 
     def next_temperature(self) -> float | None:

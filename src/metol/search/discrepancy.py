@@ -32,9 +32,9 @@ class Discrepancies:
     """What finds the loop nest to start from."""
     width: int = 8
     """Buckets of each decision that are followed to the end, the cheapest first."""
-    share: float = 0.5
+    share: float = 0.3
     """Share of the budget's time after which no further decision is looked at: deviating from a good loop nest rarely
-    helps much, so that it has the first half together with what found it."""
+    helps much, so that only beams and descent have all of the time."""
 
     def __post_init__(self) -> None:
         if self.width < 1 or not 0 < self.share <= 1:

@@ -28,7 +28,7 @@ class Restarts:
     """What goes first."""
     after: Callable[[Strategy], Strategy] | None = None
     """Makes of a strategy one that goes on from what it finds: for what restarts find, if that is better."""
-    patience: int = 16
+    patience: int = 4
     """Restarts in a row that find nothing better, after which it ends."""
     most: int = 64
     """Restarts at most."""
@@ -38,7 +38,7 @@ class Restarts:
     """Coarse-to-fine passes of each beam."""
     seed: int = 0
     """Seed of the dropout."""
-    share: float = 0.6
+    share: float = 0.4
     """Share of the budget's time after which no further restart begins."""
 
     def __post_init__(self) -> None:
