@@ -26,6 +26,7 @@ from some_weights import some_weights
 from metol import _core
 from metol.candidates import Nest
 from metol.errors import ExtractionError, MetolError, WeightsError
+from metol.lower import Schedule
 from metol.options import SearchOptions
 from metol.pipeline import Rfactor
 from metol.planner import Found, Planner
@@ -213,6 +214,17 @@ def test_a_search_that_is_cancelled_still_finds_something() -> None:
     assert not found.is_complete
     nest = next(iter(found.candidates)).nest()
     assert planner.nest_of(*planner.state_of(nest)) == nest
+
+
+@pytest.mark.parametrize("build", [PIPELINES["pyramid"], total, product])
+def test_what_a_search_will_find_is_foreseen(build: Callable[[], hl.Pipeline]) -> None:
+    foreseen: list[Schedule] = []
+    planner = Planner(build(), SearchOptions(budget_seconds=None, weights="analytical"), threads=2)
+    found = planner.search(foresee=foreseen.append)
+    assert foreseen
+    assert len({schedule.directives for schedule in foreseen}) == len(foreseen)
+    if len(planner.forms) == 1:
+        assert foreseen[-1] == planner.best(found, 1)[0]
 
 
 def test_the_analytical_model_can_be_asked_for() -> None:

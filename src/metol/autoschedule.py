@@ -156,7 +156,7 @@ def autoschedule(
     if verify:
         require_means(planner.target, runs=runs)
     with planner.acceptance() as acceptance:
-        found = planner.search(is_cancelled)
+        found = planner.search(is_cancelled, foresee=acceptance.foresee)
         choice, refusals = first_accepted(
             found.candidates,
             planner.frame,

@@ -120,8 +120,19 @@ class Planner:
         limits = block_limits(self.machine)
         return Acceptance(self.pipeline, buffer_sizes(self.read), target=self.target, limits=limits)
 
-    def search(self, is_cancelled: Callable[[], bool] = lambda: False, limit_seconds: float = math.inf) -> Found:
-        """Search as the options say, in all forms of the pipeline; for less time where the limit is lower."""
+    def search(
+        self,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        limit_seconds: float = math.inf,
+        foresee: Callable[[Schedule], None] | None = None,
+    ) -> Found:
+        """Search as the options say, in all forms of the pipeline.
+
+        Args:
+            is_cancelled: Asked between batches; True ends the search with what it has.
+            limit_seconds: Ends the search, where the options would give it more time.
+            foresee: Told of what may well be the result, each better than the one before, while the search goes on.
+        """
         if isinstance(self.read, ExtractionError):
             plain = plain_candidates(self.pipeline, [keep.func for keep in self.kept])
             return Found(plain, refusals=(str(self.read),))
@@ -130,10 +141,28 @@ class Planner:
         rewriting = None if self.kept else self._rewriting()
         seconds = min(self.options.budget_seconds or math.inf, limit_seconds)
         budget = Budget.start(None if math.isinf(seconds) else seconds, is_cancelled)
+        if foresee is not None:
+            budget = replace(budget, tell=self._teller(foresee))
         form, found = search_forms(start, rewriting, self._strategy, self.model, budget)
         seconds = time.monotonic() - started
         candidates = searched_candidates(start, form, found, self.machine, self.lowering, self.model)
         return Found(candidates, form, found, seconds, found.is_complete)
+
+    def _teller(self, foresee: Callable[[Schedule], None]) -> Callable[[_core.Space, SearchResult], None]:
+        """Return what hands on the schedules of loop nests that are better than all before."""
+        least = math.inf
+
+        def tell(space: _core.Space, found: SearchResult) -> None:
+            nonlocal least
+            form = next((form for form in self.forms if form.space is space), None)
+            if form is None or found.cost_seconds >= least:
+                return
+            least = found.cost_seconds
+            schedule = self.schedule_of(form, found.state, self.nest_of(form, found.state))
+            if schedule is not None:
+                foresee(schedule)
+
+        return tell
 
     @functools.cached_property
     def model(self) -> _core.CostModel:

@@ -71,6 +71,56 @@ def test_child_that_cannot_read_the_pipeline_is_done_without(monkeypatch: pytest
         assert not acceptance.is_protected
 
 
+def test_what_was_foreseen_is_judged_like_anything_else() -> None:
+    pipeline = chain()
+    right, wrong = schedules(pipeline)
+    with Acceptance(pipeline, SIZES, target=TARGET) as acceptance:
+        for foreseen in (right, wrong, right):  # before the child is there
+            acceptance.foresee(foreseen)
+        check_both(acceptance, pipeline)
+        acceptance.foresee(wrong)
+        assert "it needs" in acceptance.refusal(wrong)
+        acceptance.foresee(wrong)
+        assert acceptance.refusal(right) == ""
+        assert acceptance.is_protected
+
+
+def test_more_is_foreseen_than_a_child_has_room_for() -> None:
+    pipeline = chain()
+    right, wrong = schedules(pipeline)
+    with Acceptance(pipeline, SIZES, target=TARGET) as acceptance:
+        for _ in range(200):
+            acceptance.foresee(wrong)
+            acceptance.foresee(right)
+        assert acceptance.refusal(right) == ""
+
+
+def test_what_is_foreseen_of_a_pipeline_that_cannot_be_written_is_judged_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("cannot serialize")
+
+    monkeypatch.setattr(metol.measure.acceptance, "save_pipeline", refuse)
+    pipeline = chain()
+    with Acceptance(pipeline, SIZES, target=TARGET) as acceptance:
+        acceptance.foresee(schedules(pipeline)[1])
+        check_both(acceptance, pipeline)
+
+
+def test_child_that_dies_while_it_foresees_refuses_what_it_was_asked() -> None:
+    pipeline = chain()
+    right, wrong = schedules(pipeline)
+    with Acceptance(pipeline, SIZES, target=TARGET) as acceptance:
+        assert acceptance.refusal(right) == ""
+        assert acceptance._child is not None
+        acceptance.foresee(wrong)
+        kill(acceptance._child, None)
+        acceptance.foresee(right)
+        assert "killed by SIGKILL" in acceptance.refusal(right)
+        assert acceptance.refusal(right) == ""  # of another child
+
+
 def test_schedule_that_takes_too_long_is_refused() -> None:
     pipeline = chain()
     with Acceptance(pipeline, SIZES, target=TARGET, limit_seconds=0) as acceptance:

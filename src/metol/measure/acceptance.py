@@ -2,8 +2,8 @@
 
 Enters: a pipeline and, one by one, schedules. Leaves: a reason for each refusal. Lowering can run for ever, need all
 memory, or abort: in a child that is one more reason for a refusal. The child starts at once and gets ready while its
-parent searches, so that it costs little time. Where the pipeline cannot be serialized, or no child can be started, a
-copy is lowered in this process instead, unprotected.
+parent searches, and begins with what it will probably be asked, so that it costs little time. Where the pipeline cannot
+be serialized, or no child can be started, a copy is lowered in this process instead, unprotected.
 """
 
 import contextlib
@@ -18,7 +18,13 @@ from metol.lower import Schedule
 from metol.measure import messages as m
 from metol.measure.block_limits import BlockLimits
 from metol.measure.gate import BufferSizes, Gate
-from metol.measure.process import Child, ChildDiedError, ChildTimeoutError, physical_memory_bytes
+from metol.measure.process import (
+    REQUEST_BYTES,
+    Child,
+    ChildDiedError,
+    ChildTimeoutError,
+    physical_memory_bytes,
+)
 from metol.measure.serialized import save_pipeline
 from metol.measure.source import PipelineSource, SourceKind
 from metol.pipeline import copy_pipeline
@@ -30,6 +36,10 @@ _LIMIT_SECONDS = 30.0
 # For starting an interpreter and reading the pipeline on a busy machine.
 _START_SECONDS = 60.0
 _MEMORY_SHARE = 0.5
+# A schedule as JSON that is larger is not foreseen, nor are more that a child has not yet read: its pipe has room for
+# these, and a search that is under way must not wait for it.
+_MOST_FORESEEN_BYTES = REQUEST_BYTES // 4
+_MOST_FORESEEN = 3
 
 
 class Acceptance:
@@ -60,6 +70,7 @@ class Acceptance:
         self._folder = tempfile.TemporaryDirectory(prefix="metol-")
         self._child: Child | None = None
         self._is_open = False
+        self._due = 0  # answers that nobody has read yet, to what was foreseen
         self._request: m.OpenGate | None = None
         file = Path(self._folder.name) / "pipeline.hlpipe"
         try:
@@ -75,6 +86,15 @@ class Acceptance:
         """Whether a child does the lowering."""
         return self._request is not None
 
+    def foresee(self, schedule: Schedule) -> None:
+        """Begin with a schedule that will probably be asked about, in place of the one before; never waits for it."""
+        text = schedule.to_json()
+        with contextlib.suppress(ChildDiedError):  # whoever asks next will be told
+            self._read_what_is_there()
+            if self._child is not None and len(text) <= _MOST_FORESEEN_BYTES and self._due < _MOST_FORESEEN:
+                self._child.send(m.Foresee(text))
+                self._due += 1
+
     def refusal(self, schedule: Schedule) -> str:
         """Tell why a schedule must not be used, or "" where it may."""
         if not self._open():
@@ -84,6 +104,8 @@ class Acceptance:
         limit_seconds = max(self._limit_seconds / 3, min(self._limit_seconds, left_seconds))
         started = time.monotonic()
         try:
+            while self._due > 0:
+                self._receive_due(limit_seconds)
             answer = self._child.ask(m.Judge(schedule.to_json()), limit_seconds)
         except ChildTimeoutError:
             self._end()
@@ -111,6 +133,19 @@ class Acceptance:
             self._request = None
         return self._is_open
 
+    def _read_what_is_there(self) -> None:
+        """Read answers that nobody has waited for, as far as the child has given them."""
+        while self._child is not None and (self._due > 0 or not self._is_open) and self._child.has_answer(0):
+            if self._is_open:
+                self._receive_due(0)
+            else:
+                self._open()
+
+    def _receive_due(self, limit_seconds: float) -> None:
+        assert self._child is not None
+        self._due -= 1
+        self._child.receive(limit_seconds)
+
     def _start(self) -> None:
         """Start a child and let it read the pipeline; `_open` waits for it."""
         assert self._request is not None
@@ -123,6 +158,7 @@ class Acceptance:
             self._child.close()
         self._child = None
         self._is_open = False
+        self._due = 0
 
     def close(self) -> None:
         """End the child and remove its files."""

@@ -6,13 +6,11 @@ any moment: the parent records that.
 """
 
 import contextlib
-import ctypes
 import gc
 import math
 import os
 import re
 import resource
-import signal
 import sys
 import tempfile
 import time
@@ -27,6 +25,7 @@ from metol.lower import Schedule
 from metol.measure import messages as m
 from metol.measure.block_limits import BlockLimits
 from metol.measure.case_names import AWKWARD, ESTIMATED
+from metol.measure.foresight import Foresight, die_with_parent
 from metol.measure.gate import BufferSizes, Gate
 from metol.measure.holding import Holding
 from metol.measure.peer_trial import answer_of_peer
@@ -46,9 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-# From <sys/prctl.h>: the signal that this process gets when its parent dies.
-_PR_SET_PDEATHSIG = 1
-
 # A type in lowered code, with its bits.
 _FLOAT_TYPE = re.compile(r"\bfloat(16|32|64)")
 
@@ -67,6 +63,7 @@ class Session:
         self._timed: tuple[str, Callable[[], object]] | None = None
         self._on_device: tuple[str, DeviceRun] | None = None
         self._gate: Gate | None = None
+        self._foresight = Foresight(self._refusal)
         self._holding: Holding | None = None
 
     def answer(self, request: m.Request) -> m.Answer:
@@ -104,9 +101,11 @@ class Session:
                 return self._holds().time(request)
             case m.OpenGate():
                 return self._open_gate(request)
+            case m.Foresee():
+                return self._foresee(request)
             case m.Judge():
-                assert self._gate is not None, "asked to judge before the gate was opened"
-                return m.Judgement(self._gate.refusal(Schedule.from_json(request.schedule)))
+                foreseen = self._foresight.take(request.schedule)
+                return m.Judgement(self._refusal(request.schedule) if foreseen is None else foreseen)
             case m.InspectKernels():
                 return _inspect_kernels(request)
 
@@ -134,6 +133,15 @@ class Session:
         limits = BlockLimits.from_json(request.limits) if request.limits else None
         self._gate = Gate(source.build, BufferSizes.from_json(request.sizes), request.target, limits)
         return m.Done(time.perf_counter() - start)
+
+    def _foresee(self, request: m.Foresee) -> m.Done:
+        start = time.perf_counter()
+        self._foresight.begin(request.schedule)
+        return m.Done(time.perf_counter() - start)
+
+    def _refusal(self, schedule: str) -> str:
+        assert self._gate is not None, "asked to judge before the gate was opened"
+        return self._gate.refusal(Schedule.from_json(schedule))
 
     def explain(self, error: Exception) -> str:
         """Return what an exception says, with the fault of the emulated GPU that Halide knows the number of."""
@@ -370,8 +378,7 @@ def _serve(session: Session, requests: IO[bytes], answers: Any) -> None:
 
 def _confine(parent: int, threads: int, memory_bytes: int) -> None:
     """Bound the threads and the memory of this process, and let it die with its parent."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if not die_with_parent(parent):
         sys.exit("the parent is gone")
     # Halide's runtime reads this when it first needs its threads.
     os.environ["HL_NUM_THREADS"] = str(threads)

@@ -1,9 +1,9 @@
 """What a parent asks a child process, and what the child answers: one JSON object a line.
 
 The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` or any number of `MakeCase` (the
-reference alone), or any number of `Verify`, `GrowInputs` and `Time`; or `OpenGate` and any number of `Judge`; or
-`Build` and `AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays never travel
-here; they lie in the folders of cases.
+reference alone), or any number of `Verify`, `GrowInputs` and `Time`; or `OpenGate` and any number of `Foresee` and
+`Judge`; or `Build` and `AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays never
+travel here; they lie in the folders of cases.
 """
 
 import json
@@ -19,6 +19,7 @@ __all__ = [
     "Compile",
     "Done",
     "Failure",
+    "Foresee",
     "GrowInputs",
     "Held",
     "Hold",
@@ -193,6 +194,14 @@ class OpenGate:
 
 
 @dataclass(frozen=True, slots=True)
+class Foresee:
+    """Begin with what `Judge` will ask, if it asks about this schedule; in place of what was foreseen before."""
+
+    schedule: str
+    """The saved schedule, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
 class Judge:
     """Lower a schedule, without compiling it, and look at the regions that it asks for."""
 
@@ -336,6 +345,7 @@ Request = (
     | Hold
     | TimeHeld
     | OpenGate
+    | Foresee
     | Judge
     | InspectKernels
 )

@@ -5,6 +5,7 @@ own, which is killed as a whole. Its stderr goes to a file, whose last lines tel
 """
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -18,8 +19,10 @@ from typing import IO, Any
 
 from metol.measure import messages as m
 
-__all__ = ["Child", "ChildDiedError", "ChildTimeoutError", "physical_memory_bytes"]
+__all__ = ["REQUEST_BYTES", "Child", "ChildDiedError", "ChildTimeoutError", "physical_memory_bytes"]
 
+REQUEST_BYTES = 1 << 20
+"""Bytes of requests that a child need not have read before more can be sent; on Linux, and where the user may."""
 _STDERR_TAIL_LINES = 4
 _STDERR_TAIL_BYTES = 4096
 
@@ -68,6 +71,9 @@ class Child:
         numbers = [str(number) for number in (os.getpid(), threads, memory_bytes)]
         self._process = start_interpreter(numbers, answer_write, self._stderr)
         os.close(answer_write)
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(self._process.stdin, fcntl.F_SETPIPE_SZ, REQUEST_BYTES)
         self._answer_fd = answer_read
         self._buffer = b""
         self.spent_seconds = 0.0

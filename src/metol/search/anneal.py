@@ -63,6 +63,7 @@ class Annealed:
             found = self._walk(space, model, best, _Cooling(self, space.decision_count, part, walk), rng)
             has_gained = found.cost_seconds < best.cost_seconds * (1 - self.least_gain)
             best = found
+            budget.tell(space, best)
             if not has_gained:
                 break
         return replace(best, is_complete=is_complete)

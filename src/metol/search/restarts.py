@@ -51,6 +51,7 @@ class Restarts:
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
         first = self.strategy.search(space, model, budget)
+        budget.tell(space, first)
         part = budget.part(self.share)
         best = first
         candidates = first.candidates
@@ -70,6 +71,8 @@ class Restarts:
             found = self.after(_Known(best)).search(space, model, budget)
             candidates += found.candidates - best.candidates
             best = found
+        if best is not first:
+            budget.tell(space, best)
         is_complete = first.is_complete and not budget.is_spent()
         return replace(best, candidates=candidates, is_complete=is_complete)
 

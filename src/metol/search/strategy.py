@@ -6,7 +6,7 @@ A strategy is never interrupted: it asks the budget between batches, and always 
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +30,8 @@ class Budget:
     """Asked between batches; True ends the search as the end of the time does."""
     started: float = 0.0
     """The `time.monotonic()` that `seconds` counts from."""
+    tell: Callable[[_core.Space, "SearchResult"], None] = lambda space, found: None
+    """Told of what may well be the result, before the search has ended; of what is not the best so far, too."""
 
     @staticmethod
     def start(seconds: float | None = None, is_cancelled: Callable[[], bool] = lambda: False) -> "Budget":
@@ -38,7 +40,7 @@ class Budget:
 
     def part(self, share: float) -> "Budget":
         """Return a budget that ends when this share of the time is over; cancelled when this one is."""
-        return self if self.seconds is None else Budget(self.seconds * share, self.is_cancelled, self.started)
+        return self if self.seconds is None else replace(self, seconds=self.seconds * share)
 
     def turn_end(self, turns: int) -> float:
         """Return the `time.monotonic()` at which the first of so many equal turns ends; infinity without a limit."""
