@@ -137,7 +137,7 @@ class Acceptance:
         """Read answers that nobody has waited for, as far as the child has given them."""
         while self._child is not None and (self._due > 0 or not self._is_open) and self._child.has_answer(0):
             if self._is_open:
-                self._receive_due(0)
+                self._receive_due(_START_SECONDS)
             else:
                 self._open()
 
