@@ -31,9 +31,8 @@ STRATEGIES = ("beam", "greedy", "random", "mcts", "batch", "grouping")
 # Of the beam that descent, deviations, restarts and annealing follow on a CPU.
 _CPU_WIDTH = 16
 _CPU_PASSES = 3
-# Adams et al. 2019, §3.2 and §6.1; Anderson et al. 2021, §6.
-_PUBLISHED_WIDTH = 32
-_PUBLISHED_PASSES = 5
+# Everywhere else: Adams et al. 2019, §3.2 and §6.1; Anderson et al. 2021, §6.
+_PUBLISHED = BeamSearch()
 
 
 def _or(value: int | None, default: int) -> int:
@@ -182,8 +181,8 @@ class SearchOptions:
         if self.strategy == "batch":
             return self.batch
         is_gpu = isinstance(machine, GpuMachine)
-        width = _or(self.beam_width, _PUBLISHED_WIDTH if is_gpu else _CPU_WIDTH)
-        passes = _or(self.passes, _PUBLISHED_PASSES if is_gpu else _CPU_PASSES)
+        width = _or(self.beam_width, _PUBLISHED.width if is_gpu else _CPU_WIDTH)
+        passes = _or(self.passes, _PUBLISHED.passes if is_gpu else _CPU_PASSES)
         beam = BeamSearch(width, passes, dropout=self.dropout, seed=self.seed)
         greedy, narrow = beam.narrower()
         if self.strategy == "random":
@@ -211,8 +210,8 @@ class SearchOptions:
         """The batch of searches that the options describe, whatever the strategy."""
         return Batch(
             self.searches,
-            _or(self.beam_width, _PUBLISHED_WIDTH),
-            _or(self.passes, _PUBLISHED_PASSES),
+            _or(self.beam_width, _PUBLISHED.width),
+            _or(self.passes, _PUBLISHED.passes),
             sampling=self.sampling is not False,
             freezing=self.freezing is not False,
             seed=self.seed,
@@ -227,7 +226,7 @@ class SearchOptions:
             ucb=self.ucb,
             guidance=self.guidance,
             simulation=self.simulation,
-            beam_width=_or(self.beam_width, _PUBLISHED_WIDTH),
+            beam_width=_or(self.beam_width, _PUBLISHED.width),
             root_choice=self.root_choice,
             descends=self.refine,
             deviates=self.discrepancies,
