@@ -1,9 +1,12 @@
 import json
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import PIPELINES
+from running_children import children
 
 import metol_apps
 from metol import SearchOptions, autoschedule
@@ -21,11 +24,17 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "pipelines.py"
 
 
-def test_bench_measures_each_source_and_saves_after_each(file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_bench_measures_each_source_and_saves_after_each(file: Path, tmp_path: Path, jobs: int) -> None:
     sources = [PipelineSource.parse(f"{file}:{name}") for name in ("ramp", "nothing")]
     saved: list[BenchReport] = []
     report = run_bench(
-        sources, [Scheduler("reference"), Scheduler("mullapudi2016")], options=OPTIONS, command="x", save=saved.append
+        sources,
+        [Scheduler("reference"), Scheduler("mullapudi2016")],
+        options=OPTIONS,
+        command="x",
+        save=saved.append,
+        jobs=jobs,
     )
     assert [len(part.rows) for part in saved] == [2, 4]
     assert saved[-1] == report
@@ -33,6 +42,29 @@ def test_bench_measures_each_source_and_saves_after_each(file: Path, tmp_path: P
     assert "has no function `nothing`" in report.rows[2].detail
     report.save(tmp_path / "out" / "rows.json")
     assert BenchReport.load(tmp_path / "out" / "rows.json") == report
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_no_child_outlives_a_bench_that_is_interrupted(file: Path, jobs: int) -> None:
+    def interrupt(_: BenchReport) -> None:
+        raise KeyboardInterrupt
+
+    sources = [PipelineSource.parse(f"{file}:ramp")] * 2
+    before = children()
+    with pytest.raises(KeyboardInterrupt):
+        run_bench(sources, [Scheduler("reference")], options=OPTIONS, command="x", save=interrupt, jobs=jobs)
+    assert children() == before
+
+
+def test_an_interrupt_ends_what_is_being_prepared(file: Path, tmp_path: Path) -> None:
+    file.write_text(f"{PIPELINES}\n\ndef endless():\n    import time\n    time.sleep(1000)\n")
+    sources = [PipelineSource.parse(f"{file}:endless")] * 2
+    before, main = children(), threading.get_ident()
+    timer = threading.Timer(2.0, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_bench(sources, [Scheduler("reference")], options=OPTIONS, command="x", jobs=2)
+    assert children() == before
 
 
 def test_a_folder_of_schedules_has_one_for_each_source_or_fails(

@@ -4,8 +4,10 @@ In: pipeline sources and schedulers. Out: a `BenchReport`, saved after each appl
 keeps what it has measured.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,17 @@ from typing import Any
 import metol_apps
 from metol.bench_device import BenchDevice
 from metol.errors import MetolError, UnknownAppError
-from metol.measure import LocalRunner, Measurement, PipelineSource, Progress, RunOptions, Scheduler, SourceKind, Status
+from metol.measure import (
+    LocalRunner,
+    Measurement,
+    PipelineSource,
+    PreparedTrials,
+    Progress,
+    RunOptions,
+    Scheduler,
+    SourceKind,
+    Status,
+)
 from metol.provenance import Provenance
 
 __all__ = ["BenchReport", "parse_sources", "run_bench"]
@@ -131,6 +143,7 @@ def run_bench(
     progress: Progress | None = None,
     save: Callable[[BenchReport], None] = lambda _: None,
     device: BenchDevice | None = None,
+    jobs: int = 1,
 ) -> BenchReport:
     """Measure every scheduler on every source.
 
@@ -142,6 +155,7 @@ def run_bench(
         progress: told about each step.
         save: called with the report so far after each application.
         device: the GPU to schedule for and to run on; None for the CPU alone.
+        jobs: sources that are scheduled, compiled and verified at once; then each is timed alone.
     """
     if device is not None:
         options = replace(options, target=device.target)
@@ -154,27 +168,83 @@ def run_bench(
         target=options.target,
         device="" if device is None else device.machine.name,
     )
-    for source in sources:
-        report = replace(report, rows=(*report.rows, *_measure(runner, source, schedulers, device)))
-        save(report)
+    with contextlib.closing(_Preparation(runner, schedulers, device, jobs)) as preparation:
+        for ready in preparation.run(sources):
+            report = replace(report, rows=(*report.rows, *ready.rows()))
+            save(report)
     return report
 
 
-def _measure(
-    runner: LocalRunner, source: PipelineSource, schedulers: Sequence[Scheduler], device: BenchDevice | None
-) -> Iterator[Measurement]:
-    """Measure one source; a scheduler that has nothing for it is a row, too."""
-    own: dict[int, Scheduler] = {}
-    failures: dict[int, str] = {}
-    for i, scheduler in enumerate(schedulers):
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """One source, all of whose schedules wait to be timed; a scheduler that has nothing for it is a row, too."""
+
+    source: PipelineSource
+    schedulers: Sequence[Scheduler]
+    failures: dict[int, str]
+    """What went wrong, by the place of the scheduler."""
+    trials: PreparedTrials | None = None
+    """Those of all others."""
+
+    def rows(self) -> Iterator[Measurement]:
+        """Time them, end them, and return a row for each scheduler."""
+        timed: Iterator[Measurement] = iter(())
+        if self.trials is not None:
+            with contextlib.closing(self.trials) as trials:
+                timed = iter(trials.time())
+        for i, scheduler in enumerate(self.schedulers):
+            failed = Measurement(self.source.label, "", Status.SCHEDULE_FAILED, detail=self.failures.get(i, ""))
+            yield replace(failed if i in self.failures else next(timed), scheduler=scheduler.column)
+
+    def close(self) -> None:
+        """End the children, timed or not."""
+        if self.trials is not None:
+            self.trials.close()
+
+
+class _Preparation:
+    """Schedules, compiles and verifies sources, several at once if that is wanted. Close it."""
+
+    def __init__(
+        self, runner: LocalRunner, schedulers: Sequence[Scheduler], device: BenchDevice | None, jobs: int
+    ) -> None:
+        self._runner = runner
+        self._schedulers = schedulers
+        self._device = device
+        self._jobs = jobs
+        # Children die with the thread that started them, so that threads live until all is timed.
+        self._threads = ThreadPoolExecutor(jobs)
+        self._ready: list[Future[_Ready]] = []
+
+    def run(self, sources: Sequence[PipelineSource]) -> Iterator[_Ready]:
+        """Yield source by source what is to be timed, while nothing else runs."""
+        if self._jobs == 1:
+            # In this thread: a signal interrupts it.
+            yield from map(self._prepare, sources)
+            return
+        for first in range(0, len(sources), self._jobs):
+            self._ready = [self._threads.submit(self._prepare, source) for source in sources[first:][: self._jobs]]
+            wait(self._ready)
+            yield from (ready.result() for ready in self._ready)
+
+    def close(self) -> None:
+        """End whatever is still being prepared, or was not timed."""
+        self._runner.stop()
+        self._threads.shutdown(cancel_futures=True)
+        for ready in self._ready:
+            if not ready.cancelled() and ready.exception() is None:
+                ready.result().close()
+
+    def _prepare(self, source: PipelineSource) -> _Ready:
+        own: list[Scheduler] = []
+        failures: dict[int, str] = {}
+        for i, scheduler in enumerate(self._schedulers):
+            try:
+                told = scheduler if self._device is None else self._device.tell(scheduler)
+                own.append(told.of_pipeline(source.label))
+            except MetolError as error:
+                failures[i] = str(error)
         try:
-            own[i] = (scheduler if device is None else device.tell(scheduler)).of_pipeline(source.label)
+            return _Ready(source, self._schedulers, failures, self._runner.prepare(source, own))
         except MetolError as error:
-            failures[i] = str(error)
-    try:
-        rows = dict(zip(own, runner.run(source, tuple(own.values())), strict=True))
-    except MetolError as error:
-        rows, failures = {}, dict.fromkeys(range(len(schedulers)), str(error))
-    for i, scheduler in enumerate(schedulers):
-        failed = Measurement(source.label, "", Status.SCHEDULE_FAILED, detail=failures.get(i, ""))
-        yield replace(rows.get(i, failed), scheduler=scheduler.column)
+            return _Ready(source, self._schedulers, dict.fromkeys(range(len(self._schedulers)), str(error)))

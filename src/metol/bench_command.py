@@ -103,6 +103,14 @@ def bench(
     threads: Threads = 2,
     timeout: Annotated[float, typer.Option(help="Seconds for one scheduler on one app.")] = 300,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of timing at most; fewer where all have settled.")] = 25,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Applications that are scheduled, compiled and verified at once, where there are cores and memory for "
+            "it; each is then timed alone. Of a comparison of schedulers only.",
+        ),
+    ] = 1,
     seed: Seed = 0,
     json: Annotated[
         Path | None,
@@ -133,6 +141,8 @@ def bench(
         "experiment": experiment,
     }
     wanted = [kind for kind, is_wanted in kinds.items() if is_wanted]
+    if jobs > 1 and wanted:
+        raise MetolError(f"`--{wanted[0]}` takes one application after the other; leave `--jobs {jobs}` out.")
     if len(wanted) > 1:
         raise MetolError(f"`--{'` and `--'.join(wanted)}` are measurements of their own; ask for one at a time.")
     is_on_gpu = gpu or _needs_device(experiment)
@@ -173,7 +183,7 @@ def bench(
     elif search_speed:
         is_right = _bench_searches(sources, columns, run_options, json, markdown, device=bench_device)
     else:
-        is_right = _bench_schedulers(sources, columns, run_options, json, markdown, device=bench_device, plots=plots)
+        is_right = _bench_schedulers(sources, columns, run_options, json, markdown, bench_device, plots, jobs)
     if not is_right:
         raise typer.Exit(1)
 
@@ -231,9 +241,9 @@ def _bench_schedulers(
     options: Any,
     json: Path | None,
     markdown: Path | None,
-    *,
     device: Any,
     plots: Path,
+    jobs: int,
 ) -> bool:
     """Measure schedulers, print their tables, and tell whether Metol's schedules are right."""
     from metol.bench import BenchReport, run_bench
@@ -253,7 +263,14 @@ def _bench_schedulers(
     try:
         with _progress() as progress:
             report = run_bench(
-                sources, columns, options=options, command=_command(), progress=progress, save=save, device=device
+                sources,
+                columns,
+                options=options,
+                command=_command(),
+                progress=progress,
+                save=save,
+                device=device,
+                jobs=jobs,
             )
     finally:
         print_report(saved[-1].rows if saved else ())

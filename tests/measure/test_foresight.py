@@ -6,15 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
+from running_children import children
 
 from metol.measure.foresight import Foresight
 
 # Of the process that runs the tests, which may have threads; none of them matters to what is judged here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-
-
-def children() -> list[str]:
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
 
 
 def wait_for(file: Path) -> str:
@@ -64,7 +61,7 @@ def test_what_is_no_longer_wanted_is_stopped(how: str, tmp_path: Path) -> None:
     before = children()
     foresight = Foresight(judge)
     foresight.begin("endless")
-    pid = wait_for(tmp_path / "endless")
+    pid = int(wait_for(tmp_path / "endless"))
     assert pid in children()
     if how == "asked for another":
         assert foresight.take("this") is None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
+from running_children import children
 
 from metol.errors import MetolError
 from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs, load
@@ -18,19 +19,6 @@ BRIEF_TIMING = TimingPlan(round_seconds=0.005)
 PLAN = RacePlan(stages=(1, 1), timing=BRIEF_TIMING)
 CANARY = 1
 """A workbench's only child that belongs to no schedule."""
-
-
-def children() -> set[int]:
-    """All children of this process, those included that are dead and that nobody has waited for."""
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if parent == os.getpid():
-            found.add(int(stat.parent.name))
-    return found
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from metol.measure.peer_trial import PeerAnswer, ask_peer
     from metol.measure.ptxas import find_ptxas
     from metol.measure.race import RacePlan
-    from metol.measure.runner import LocalRunner, Progress, Runner, verify_schedule
+    from metol.measure.runner import LocalRunner, PreparedTrials, Progress, Runner, verify_schedule
     from metol.measure.scheduler import GPU_PEERS, OWN, PEERS, Scheduler, is_own, schedule_at_root
     from metol.measure.search_trial import SearchMeasurement, measure_search
     from metol.measure.serialized import save_pipeline
@@ -51,6 +51,7 @@ __all__ = [
     "OutputSizes",
     "PeerAnswer",
     "PipelineSource",
+    "PreparedTrials",
     "Progress",
     "RacePlan",
     "RunOptions",
@@ -95,6 +96,7 @@ _HOMES = {
     "InputValue": "metol.measure.given_values",
     "Kernel": "metol.measure.kernels",
     "LocalRunner": "metol.measure.runner",
+    "PreparedTrials": "metol.measure.runner",
     "Measurement": "metol.measure.measurement",
     "OutputSizes": "metol.measure.size_checks",
     "GPU_PEERS": "metol.measure.scheduler",

@@ -6,8 +6,9 @@ process is part of its measurement.
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from metol.measure.timing import TimingPlan
 from metol.measure.trial import RunOptions, Trial
 from metol.pipeline import EstimateMap
 
-__all__ = ["LocalRunner", "Progress", "Runner", "verify_schedule"]
+__all__ = ["LocalRunner", "PreparedTrials", "Progress", "Runner", "verify_schedule"]
 
 Progress = Callable[[str], None]
 
@@ -33,6 +34,29 @@ class Runner(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedTrials:
+    """One pipeline's schedules, compiled and verified, each in a child that waits to be timed. Close it."""
+
+    failures: tuple[Measurement, ...]
+    """The rows, where there is nothing to time."""
+    stack: contextlib.ExitStack
+    """Ends the children, and removes what they were compared with."""
+    trials: Sequence[Trial] = ()
+    """One for each scheduler."""
+    race: Callable[[], None] = lambda: None
+    """Times them in turn, if that is wanted."""
+
+    def time(self) -> tuple[Measurement, ...]:
+        """Time in turn, and return a row for each scheduler."""
+        self.race()
+        return self.failures or tuple(trial.measurement for trial in self.trials)
+
+    def close(self) -> None:
+        """End the children."""
+        self.stack.close()
+
+
 class LocalRunner:
     """Measures on this machine, with one child process for each scheduler, alive until its last timing round.
 
@@ -43,6 +67,14 @@ class LocalRunner:
     def __init__(self, options: RunOptions | None = None, progress: Progress | None = None) -> None:
         self._options = options or RunOptions()
         self._progress = progress or (lambda _: None)
+        self._preparing: set[Trial] = set()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End what other threads prepare, and let them prepare nothing more."""
+        self._is_stopped = True
+        for trial in tuple(self._preparing):
+            trial.kill()
 
     def run(self, source: PipelineSource, schedulers: Sequence[Scheduler]) -> tuple[Measurement, ...]:
         """Measure every scheduler on one pipeline.
@@ -50,22 +82,36 @@ class LocalRunner:
         Raises:
             MetolError: the pipeline itself cannot be built; a scheduler's failure is a row instead.
         """
-        with tempfile.TemporaryDirectory(prefix="metol-") as folder, contextlib.ExitStack() as stack:
-            reference, cases = self._make_cases(source, Path(folder))
+        with contextlib.closing(self.prepare(source, schedulers)) as prepared:
+            return prepared.time()
+
+    def prepare(self, source: PipelineSource, schedulers: Sequence[Scheduler]) -> "PreparedTrials":
+        """Schedule, compile and verify, and leave the timing for later.
+
+        Several threads may prepare a pipeline each. Children die with the thread that started them, so that it must
+        live until they are closed.
+
+        Returns:
+            What is to be timed, and then closed.
+
+        Raises:
+            MetolError: the pipeline itself cannot be built; a scheduler's failure is a row instead.
+        """
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="metol-")))
+            reference, cases = self._make_cases(source, folder)
             if cases is None:
-                return _without_reference(reference, schedulers)
+                return PreparedTrials(_without_reference(reference, schedulers), stack.pop_all())
             trials = []
             for scheduler in schedulers:
                 self._progress(f"{source.label}: {scheduler}")
                 trial = Trial(source, scheduler, self._options)
                 stack.callback(trial.close)
-                trial.compile()
-                trial.verify(cases.cases, cases.note)
+                with self._until_stopped(trial):
+                    trial.compile()
+                    trial.verify(cases.cases, cases.note)
                 trials.append(trial)
-            if self._options.timing is not None:
-                self._progress(f"{source.label}: timing")
-                _time_in_turn(trials, cases.cases[0], self._options.timing)
-            return tuple(trial.measurement for trial in trials)
+            return PreparedTrials((), stack.pop_all(), trials, partial(self._time, source, trials, cases.cases[0]))
 
     def run_grown(
         self, source: PipelineSource, schedulers: Sequence[Scheduler]
@@ -98,9 +144,7 @@ class LocalRunner:
                 notes.append("" if grown is None else grown.note)
             for trial in trials:
                 trial.verify([case], "")
-            if self._options.timing is not None:
-                self._progress(f"{source.label}: timing")
-                _time_in_turn(trials, case, self._options.timing)
+            self._time(source, trials, case)
             return tuple(trial.measurement for trial in trials), tuple(notes)
 
     def profile(self, source: PipelineSource, scheduler: Scheduler, seconds: float) -> tuple[Measurement, FuncTimes]:
@@ -133,11 +177,27 @@ class LocalRunner:
                     trial.time_round(cases.cases[0], plan)
                 return trial.measurement, read_profile(trial.printed())
 
+    def _time(self, source: PipelineSource, trials: Sequence[Trial], case: str) -> None:
+        if self._options.timing is not None:
+            self._progress(f"{source.label}: timing")
+            _time_in_turn(trials, case, self._options.timing)
+
+    @contextlib.contextmanager
+    def _until_stopped(self, trial: Trial) -> Iterator[None]:
+        """Let `stop` kill a child."""
+        self._preparing.add(trial)
+        if self._is_stopped:
+            trial.kill()
+        try:
+            yield
+        finally:
+            self._preparing.discard(trial)
+
     def _make_cases(self, source: PipelineSource, folder: Path) -> tuple[Measurement, CasesMade | None]:
         """Let a child compute what is right; without cases, the measurement tells why there are none."""
         self._progress(f"{source.label}: reference")
         reference = Trial(source, Scheduler("reference"), self._options)
-        with contextlib.closing(reference):
+        with contextlib.closing(reference), self._until_stopped(reference):
             reference.compile()
             cases = reference.make_cases(str(folder))
             return reference.measurement, cases
