@@ -428,6 +428,7 @@ class GpuParameters(MachineParameters):
     sectors_per_turn: int
     shared_banks: int
     warps_to_hide_latency: float
+    seconds_per_block: float
     seconds_per_launch: float
     seconds_per_atomic: float
     seconds_per_loop_turn: float
@@ -437,6 +438,8 @@ class GpuParameters(MachineParameters):
     seconds_per_l2_byte: float
     seconds_per_memory_byte: float
     point_seconds: list[float]
+    atomic_lanes: list[int]
+    has_fixed_sizes: bool
     is_on_host: list[int]
 
 class SpaceOptions:

@@ -31,6 +31,9 @@ STRATEGIES = ("beam", "greedy", "random", "mcts", "batch", "grouping")
 # Of the beam that descent, deviations, restarts and annealing follow on a CPU.
 _CPU_WIDTH = 16
 _CPU_PASSES = 3
+# Of annealing's first walk, times the decisions: on a GPU tiles of several Stages change together or not at all.
+_CPU_SWEEPS = 10
+_GPU_SWEEPS = 40
 # Everywhere else: Adams et al. 2019, §3.2 and §6.1; Anderson et al. 2021, §6.
 _PUBLISHED = BeamSearch()
 
@@ -203,7 +206,8 @@ class SearchOptions:
         after = deviating if self.discrepancies else None
         found: Strategy = after(refined) if after else refined
         found = Restarts(found, after, seed=self.seed) if self.restarts else found
-        return Refined((Annealed(found, seed=self.seed),)) if self.anneal else found
+        sweeps = _GPU_SWEEPS if is_gpu else _CPU_SWEEPS
+        return Refined((Annealed(found, sweeps=sweeps, seed=self.seed),)) if self.anneal else found
 
     @property
     def batch(self) -> Batch:

@@ -164,7 +164,7 @@ def fit(
 
 @train.command()
 def evaluate(
-    weights: Annotated[Path, typer.Argument(help="File of weights.")],
+    weights: Annotated[Path, typer.Argument(help="File of weights, or `analytical` for the model without any.")],
     data: Annotated[list[Path], typer.Argument(help="Folders of samples.")],
     holdout: Annotated[bool, typer.Option("--holdout", help="Only programs that no fit has ever seen.")] = False,
     decided: Decided = None,
@@ -174,13 +174,26 @@ def evaluate(
 ) -> None:
     """Tell how well weights predict samples, program by program."""
     from metol.cost import Weights
-    from metol.train import SampleFolders, evaluate_weights, make_table, rows_per_second, samples_of
+    from metol.cost_choice import ANALYTICAL
+    from metol.train import (
+        SampleFolders,
+        evaluate_analytical,
+        evaluate_weights,
+        make_table,
+        rows_per_second,
+        samples_of,
+    )
 
-    files = SampleFolders(data)
+    if str(weights) == ANALYTICAL and report is not None:
+        raise MetolError("`--report` draws what weights predict, and `analytical` is the model without any.")
+    files, console = SampleFolders(data), wide_console()
     table = make_table(samples_of(files.load(), target, gpu), files.machine_of, decided=decided or (1.0,), tell=say)
+    if str(weights) == ANALYTICAL:
+        for scores in evaluate_analytical(table, only_held_out=holdout):
+            console.print(scores.to_rich())
+        return
     trained = Weights.load(weights)
     result = evaluate_weights(trained, table, only_held_out=holdout)
-    console = wide_console()
     console.print(result.programs().to_rich())
     console.print(result.table().to_rich())
     say(f"the core evaluates {rows_per_second(trained, table) / 1e6:.2f} million rows a second, on one core")

@@ -93,6 +93,8 @@ class Session:
                 return self._grow_inputs(Path(request.case), Path(request.folder))
             case m.Verify():
                 return self._verify(Path(request.case))
+            case m.Bind():
+                return self._bind(request.case)
             case m.Time():
                 return self._time(request)
             case m.Hold():
@@ -291,6 +293,14 @@ class Session:
             verdicts.append(m.Verdict(not wrong, f"{where}: {'; '.join(c.text for c in wrong or comparisons)}"))
         return min(verdicts, key=lambda verdict: verdict.is_equal)
 
+    def _bind(self, case: str) -> m.Done:
+        start = time.perf_counter()
+        if self._target.has_gpu_feature():
+            self._device_run(case)
+        else:
+            self._timed_run(case)
+        return m.Done(time.perf_counter() - start)
+
     def _time(self, request: m.Time) -> m.Samples:
         if self._target.has_gpu_feature():
             return self._time_on_device(request)
@@ -304,24 +314,28 @@ class Session:
         return m.Samples(take_cold_samples(run, walk.walk, request.seconds))
 
     def _time_on_device(self, request: m.Time) -> m.Samples:
-        """Time with inputs and outputs on the device, which has been compared with what is expected, too."""
+        """Time with inputs and outputs on the device."""
+        if request.is_cold:
+            raise MetolError("The caches of a GPU cannot be emptied; time with warm ones.")
+        device = self._device_run(request.case)
+        return m.Samples(take_samples(device.run, request.seconds, request.give_up_ms or math.inf, wait=device.wait))
+
+    def _device_run(self, folder: str) -> "DeviceRun":
+        """Return what runs with inputs and outputs on the device, which has been compared with what is expected."""
         from metol.measure.case import Case
         from metol.measure.device_run import DeviceRun
         from metol.measure.tolerance import compare
 
-        if request.is_cold:
-            raise MetolError("The caches of a GPU cannot be emptied; time with warm ones.")
         pin(self._threads)
-        if self._on_device is None or self._on_device[0] != request.case:
-            case = Case.load(Path(request.case))
+        if self._on_device is None or self._on_device[0] != folder:
+            case = Case.load(Path(folder))
             device = DeviceRun.bind(self._pipeline, self._target, case)
             device.run()
             results = zip(device.fetch(), case.expected, case.tolerances, strict=True)
             if wrong := [found.text for triple in results if not (found := compare(*triple)).is_equal]:
                 raise MetolError(f"What is timed on the device is wrong: {'; '.join(wrong)}")
-            self._on_device = (request.case, device)
-        device = self._on_device[1]
-        return m.Samples(take_samples(device.run, request.seconds, request.give_up_ms or math.inf, wait=device.wait))
+            self._on_device = (folder, device)
+        return self._on_device[1]
 
     def _holds(self) -> Holding:
         assert self._source is not None, "asked to hold a schedule before building"

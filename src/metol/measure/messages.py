@@ -1,9 +1,9 @@
 """What a parent asks a child process, and what the child answers: one JSON object a line.
 
 The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` or any number of `MakeCase` (the
-reference alone), or any number of `Verify`, `GrowInputs` and `Time`; or `OpenGate` and any number of `Foresee` and
-`Judge`; or `Build` and `AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays never
-travel here; they lie in the folders of cases.
+reference alone), or any number of `Verify`, `GrowInputs`, `Bind` and `Time`; or `OpenGate` and any number of `Foresee`
+and `Judge`; or `Build` and `AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays
+never travel here; they lie in the folders of cases.
 """
 
 import json
@@ -14,6 +14,7 @@ __all__ = [
     "Answer",
     "ApplyScheduler",
     "AskPeer",
+    "Bind",
     "Build",
     "CasesMade",
     "Compile",
@@ -138,6 +139,14 @@ class GrowInputs:
 @dataclass(frozen=True, slots=True)
 class Verify:
     """Run once on a case and compare with what is expected."""
+
+    case: str
+    """The case's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Get ready to be timed on a case; on a GPU that is to compile once more, and to move the inputs there."""
 
     case: str
     """The case's folder."""
@@ -341,6 +350,7 @@ Request = (
     | MakeCase
     | GrowInputs
     | Verify
+    | Bind
     | Time
     | Hold
     | TimeHeld

@@ -110,6 +110,8 @@ class LocalRunner:
                 with self._until_stopped(trial):
                     trial.compile()
                     trial.verify(cases.cases, cases.note)
+                    if self._options.timing is not None:
+                        trial.bind(cases.cases[0])
                 trials.append(trial)
             return PreparedTrials((), stack.pop_all(), trials, partial(self._time, source, trials, cases.cases[0]))
 

@@ -199,6 +199,10 @@ class Trial:
                 texts.append(verdict.text)
         self.measurement = replace(self.measurement, verified=is_verified, detail="; ".join(texts))
 
+    def bind(self, case: str) -> None:
+        """Get ready to be timed on a case, which several may do at once."""
+        self._ask(m.Bind(case), Status.RUN_FAILED, "getting ready to be timed")
+
     def time_round(self, case: str, plan: TimingPlan, give_up_ms: float = 0.0) -> float | None:
         """Take one round of samples, and return its median; None where the code died of it.
 

@@ -368,6 +368,7 @@ class LocalWorkbench:
             assert self._cases is not None
             trial.compile()
             trial.verify(self._cases.cases, self._cases.note)
+            trial.bind(self._cases.cases[0])
         if trial.was_killed:  # because somebody cancelled: it has not failed
             trial.close()
             return None

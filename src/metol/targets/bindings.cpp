@@ -45,15 +45,20 @@ void bind_targets(py::module_& m) {
                     METOL_FIELD(max_blocks_per_multiprocessor) METOL_FIELD(max_registers_per_thread)
                         METOL_FIELD(registers_per_multiprocessor) METOL_FIELD(max_registers_per_block)
                             METOL_FIELD(register_unit) METOL_FIELD(warp_unit) METOL_FIELD(shared_bytes_per_block)
-                                METOL_FIELD(shared_bytes_per_multiprocessor) METOL_FIELD(shared_unit_bytes) METOL_FIELD(
-                                    shared_reserved_bytes) METOL_FIELD(l1_bytes) METOL_FIELD(is_shared_in_l1)
-                                    METOL_FIELD(sectors_per_turn) METOL_FIELD(shared_banks)
-                                        METOL_FIELD(seconds_per_shared_turn) METOL_FIELD(seconds_per_barrier)
-                                            METOL_FIELD(warps_to_hide_latency) METOL_FIELD(seconds_per_launch)
-                                                METOL_FIELD(seconds_per_atomic) METOL_FIELD(seconds_per_loop_turn)
-                                                    METOL_FIELD(seconds_per_sector) METOL_FIELD(seconds_per_l2_byte)
-                                                        METOL_FIELD(seconds_per_memory_byte) METOL_FIELD(point_seconds)
-                                                            METOL_FIELD(is_on_host);
+                                METOL_FIELD(shared_bytes_per_multiprocessor) METOL_FIELD(shared_unit_bytes)
+                                    METOL_FIELD(shared_reserved_bytes) METOL_FIELD(l1_bytes)
+                                        METOL_FIELD(is_shared_in_l1) METOL_FIELD(sectors_per_turn)
+                                            METOL_FIELD(shared_banks) METOL_FIELD(seconds_per_shared_turn)
+                                                METOL_FIELD(seconds_per_barrier) METOL_FIELD(warps_to_hide_latency)
+                                                    METOL_FIELD(seconds_per_launch) METOL_FIELD(seconds_per_block)
+                                                        METOL_FIELD(atomic_lanes) METOL_FIELD(has_fixed_sizes)
+                                                            METOL_FIELD(seconds_per_atomic)
+                                                                METOL_FIELD(seconds_per_loop_turn)
+                                                                    METOL_FIELD(seconds_per_sector)
+                                                                        METOL_FIELD(seconds_per_l2_byte)
+                                                                            METOL_FIELD(seconds_per_memory_byte)
+                                                                                METOL_FIELD(point_seconds)
+                                                                                    METOL_FIELD(is_on_host);
 #undef METOL_FIELD
     m.attr("GPU_MOST_UNROLLED") = metol::gpu::kMostUnrolled;
 }

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from metol.train.collect import Collector, CollectPlan
     from metol.train.devices import samples_of
     from metol.train.draw import Drawn, DrawPlan, draw_nests
-    from metol.train.evaluation import Evaluation, evaluate_weights, rows_per_second, score_models, summary_of
+    from metol.train.evaluation import (
+        Evaluation,
+        evaluate_analytical,
+        evaluate_weights,
+        rows_per_second,
+        score_models,
+        summary_of,
+    )
     from metol.train.extra import require_extra
     from metol.train.fit import FitOptions
     from metol.train.gpu_training import GpuTraining, GpuWeights
@@ -40,6 +47,7 @@ __all__ = [
     "SampleFiles",
     "SampleFolders",
     "draw_nests",
+    "evaluate_analytical",
     "evaluate_weights",
     "hold_one_out",
     "make_table",
@@ -69,6 +77,7 @@ _HOMES = {
     "SampleFiles": "metol.train.samples",
     "SampleFolders": "metol.train.samples",
     "draw_nests": "metol.train.draw",
+    "evaluate_analytical": "metol.train.evaluation",
     "evaluate_weights": "metol.train.evaluation",
     "hold_one_out": "metol.train.hold_one_out",
     "make_table": "metol.train.table",

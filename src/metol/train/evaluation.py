@@ -25,7 +25,7 @@ from metol.train.table import FeatureTable
 if TYPE_CHECKING:
     from metol.train.fit import FitOptions
 
-__all__ = ["Evaluation", "evaluate_weights", "rows_per_second", "score_models", "summary_of"]
+__all__ = ["Evaluation", "evaluate_analytical", "evaluate_weights", "rows_per_second", "score_models", "summary_of"]
 
 Seconds = npt.NDArray[np.float64]
 
@@ -109,13 +109,27 @@ def evaluate_weights(weights: Weights, table: FeatureTable, *, only_held_out: bo
         MetolError: none of the programs is held out.
         WeightsError: the weights are about other features.
     """
-    if only_held_out:
-        held_out = split_of(table.algorithms).held_out
-        if not held_out:
-            raise MetolError("None of these programs is held out: one in ten is, by the hash of its algorithm.")
-        table = table.select(held_out)
+    table = _held_out(table) if only_held_out else table
     weights.require(table.features, table.terms)
     return Evaluation(weights, table, {_ANALYTICAL: table.analytical_seconds, _OURS: predict(weights, table)})
+
+
+def evaluate_analytical(table: FeatureTable, *, only_held_out: bool = False) -> tuple[TextTable, TextTable]:
+    """Judge the analytical model by samples: a table of the programs, and one of all of them.
+
+    Raises:
+        MetolError: none of the programs is held out.
+    """
+    table = _held_out(table) if only_held_out else table
+    scores = score(table.analytical_seconds, table.seconds, table.program_of_sample, table.programs)
+    return program_table("Programs, by the analytical model", scores), score_table("Models", {_ANALYTICAL: scores})
+
+
+def _held_out(table: FeatureTable) -> FeatureTable:
+    held_out = split_of(table.algorithms).held_out
+    if not held_out:
+        raise MetolError("None of these programs is held out: one in ten is, by the hash of its algorithm.")
+    return table.select(held_out)
 
 
 def score_models(

@@ -108,10 +108,10 @@ def make_table(
     """
     programs = tuple(programs)
     require_one_device(programs)
-    merged: dict[tuple[str, str, str, int], list[ProgramSamples]] = {}
+    merged: dict[tuple[str, str, str, int, bool], list[ProgramSamples]] = {}
     for program in programs:
         if program.samples:
-            key = program.program, program.algorithm, program.target, program.threads
+            key = program.program, program.algorithm, program.target, program.threads, program.has_fixed_sizes
             merged.setdefault(key, []).append(program)
     parts: list[_Part] = []
     for share in decided:
@@ -158,7 +158,8 @@ def _featurize(
     if len(ran) < least_samples:
         raise MetolError(f"too few of its schedules ran, {len(ran)}; at least {least_samples} are wanted")
     source = PipelineSource.parse(first.program)
-    planner = Planner(source.build(), SearchOptions(), target=first.target, machine=machine, threads=first.threads)
+    options = SearchOptions(fixed_sizes=first.has_fixed_sizes)
+    planner = Planner(source.build(), options, target=first.target, machine=machine, threads=first.threads)
     if planner.frame.algorithm_hash != first.algorithm:
         raise MetolError("its seed makes another program today, and its samples are of no use any more")
     space = planner.form().space

@@ -20,6 +20,8 @@ void analytical_coefficients(const GpuParameters& machine, int stage, std::span<
     out[t_l1_waits] = machine.seconds_per_sector;
     out[t_fetched_again] = machine.seconds_per_l2_byte;
     out[t_launches] = machine.seconds_per_launch;
+    out[t_written_through] = machine.seconds_per_l2_byte * machine.sector_bytes;
+    out[t_blocks_waited_for] = machine.seconds_per_block;
 }
 
 }  // namespace metol::gpu

@@ -39,6 +39,7 @@ class StageFeaturizer {
         measure_occupancy(out);
         memory_.count_accesses(out);
         memory_.measure_bytes(blocks_held_, out);
+        out[k_blocks_waited_for] = is_root() ? static_cast<float>(blocks_waited_for(out)) : 0.0F;
         if (!is_analytical) {
             StageFootprints footprints(index_, nest_, regions_, id_, kernel_);
             footprints.measure_reads(memory_.points_per_thread(), out);
@@ -75,9 +76,11 @@ class StageFeaturizer {
         out[k_expr_branching] = static_cast<float>(stage_.expr_branching);
         out[k_launches] = is_root() ? 1 : 0;
         if (is_atomic(stage_, nest_of(index_, nest_, id_))) {
-            // Taken to go to all places alike.
+            // Taken to go to all places alike. What the lanes of a warp add to one place may be one update.
             const Box& places = regions_.computed(stage_.func, schedule().store);
-            out[k_atomic_turns] = static_cast<float>(productions * points / static_cast<double>(places.points()));
+            const double apart = machine_.atomic_lanes.empty() ? 1 : machine_.atomic_lanes[static_cast<size_t>(id_)];
+            const double turns = productions * points / std::max(apart, static_cast<double>(places.points()));
+            out[k_atomic_turns] = static_cast<float>(turns);
         }
     }
 
@@ -105,6 +108,21 @@ class StageFeaturizer {
         out[k_exposed_latency] = static_cast<float>(std::max(1.0, machine_.warps_to_hide_latency / resident));
         const bool is_shared = !is_root() && !is_in_thread(schedule());
         out[k_barriers] = is_shared ? static_cast<float>(kernel_.blocks * barriers_of_block()) : 0.0F;
+    }
+
+    // Blocks are handed out while others compute: that takes time of its own only where these are done before.
+    double blocks_waited_for(const float* out) const {
+        double lane_seconds = machine_.seconds_per_loop_turn + machine_.point_seconds[static_cast<size_t>(id_)];
+        for (const InlinedUse& use : memory_.reads().inlined) {
+            const auto inlined_stage = static_cast<size_t>(index_.func(use.func).stages.front());
+            lane_seconds += use.calls_per_point * machine_.point_seconds[inlined_stage];
+        }
+        const double sectors = static_cast<double>(out[k_num_global_mem_loads_per_block]) +
+                               static_cast<double>(out[k_num_global_mem_stores_per_block]);
+        const double busy_seconds = static_cast<double>(out[k_lanes_issued]) * lane_seconds +
+                                    kernel_.blocks * sectors * machine_.seconds_per_sector;
+        const double handed_out = machine_.seconds_per_block > 0 ? busy_seconds / machine_.seconds_per_block : 0;
+        return std::max(0.0, kernel_.blocks - handed_out);
     }
 
     // Its threads wait for what it computes; where a block has several turns, those of the next one wait, too.

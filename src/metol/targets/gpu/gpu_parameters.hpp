@@ -33,6 +33,7 @@ struct GpuParameters final : MachineParameters {
     int32_t shared_banks = 32;          // words of shared memory that a warp reaches at once
     double warps_to_hide_latency = 16;  // that a multiprocessor must hold to be busy all the time
     double seconds_per_launch = 0;
+    double seconds_per_block = 0;   // of all of a kernel, for they are handed out one after the other
     double seconds_per_atomic = 0;  // of updates of one place, whoever makes them
     // With every multiprocessor busy:
     double seconds_per_sector = 0;       // between threads and the first cache
@@ -42,6 +43,8 @@ struct GpuParameters final : MachineParameters {
     double seconds_per_l2_byte = 0;      // into the first cache
     double seconds_per_memory_byte = 0;  // from and to memory
     std::vector<double> point_seconds;   // [Stages] arithmetic of a point alone
+    bool has_fixed_sizes = false;        // outputs are always as large as estimated
+    std::vector<int32_t> atomic_lanes;   // [Stages] of a warp, that update one place at once; empty for 1
     std::vector<uint8_t> is_on_host;     // [Funcs] the device cannot run it; empty where it can run all
     bool keeps_on_host(int func) const { return !is_on_host.empty() && is_on_host[static_cast<size_t>(func)]; }
 };

@@ -10,6 +10,9 @@ namespace metol::gpu {
 namespace {
 
 constexpr Motion kStill = {0, 0, 0};
+// Pictures are smooth: where their values are put into so few places, so many neighbours go to one.
+constexpr int64_t kFewPlaces = 32;
+constexpr int32_t kAlikeLanes = 4;
 
 // NaN, not zero times NaN.
 double times(double slope, double step) {
@@ -151,6 +154,7 @@ LaneStrides StageMemory::strides_of(const EffectiveAccess& access) {
         const auto dim = static_cast<size_t>(d);
         LaneStride& stride = strides.emplace_back();
         stride.bytes = distance;
+        stride.alike_lanes = stored[dim] <= kFewPlaces ? kAlikeLanes : 1;
         for (size_t i = 0; i < motion_.size(); i++) {
             for (size_t k = 0; k < kBlockDimensions; k++) {
                 const bool turns = access.phases[dim][i] && motion_[i][k] != 0;
@@ -190,7 +194,7 @@ bool StageMemory::keeps_sums() {
         divides = divides && loops[static_cast<int>(i)].extent() % points == 0;
     }
     const bool is_global = nest_[stage_.func].placement == Placement::Root;
-    return is_alone || (!is_global && !kernel_.is_guarded && divides);
+    return is_alone || (divides && (machine_.has_fixed_sizes || (!is_global && !kernel_.is_guarded)));
 }
 
 void StageMemory::count_accesses(float* out) {
@@ -257,7 +261,10 @@ double StageMemory::bytes_fetched_again(double read_in_turn, double blocks_held)
     const double shared = machine_.is_shared_in_l1 ? kernel_.shared_bytes : 0;
     const double held = std::max(0.0, machine_.l1_bytes / resident - shared);
     const double lost = read_in_turn > held ? 1 - held / read_in_turn : 0;
-    return kernel_.blocks * lost * std::max(0.0, loaded_bytes_ - read_in_turn * turns_);
+    // What a warp itself reads twice, it reads at once: each of them brings no more than all there is.
+    const auto warps = static_cast<double>(active_warps(lanes()).count);
+    return kernel_.blocks * lost *
+           std::max(0.0, std::min(loaded_bytes_, warps * read_in_turn * turns_) - read_in_turn * turns_);
 }
 
 void StageMemory::measure_bytes(double blocks_held, float* out) {

@@ -59,7 +59,7 @@ class StageMemory {
     double bytes_read(const Box& loops);
     double bytes_fetched_again(double read_in_turn, double blocks_held) const;
     // Does a thread keep what it sums up in registers while its reduction loops turn? Compilers do where no condition
-    // lies between the points of its tile, and no load may read what is stored.
+    // lies between the points of its tile; for sizes that are not fixed, one does in each update of a Func at root.
     bool keeps_sums();
 
     const GpuParameters& machine_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace metol::gpu {
 
@@ -33,12 +34,14 @@ bool is_active(const Lanes& lanes, const std::array<int64_t, kBlockDimensions>& 
 int64_t address_of(const Lanes& lanes, const LaneStrides& strides, const std::array<int64_t, kBlockDimensions>& place) {
     double address = 0;
     std::array<bool, kBlockDimensions> is_unknown{};
+    int64_t alike = std::numeric_limits<int64_t>::max();
     for (const LaneStride& stride : strides) {
         double coordinate = 0;
         for (size_t k = 0; k < kBlockDimensions; k++) {
             const bool is_known = !std::isnan(stride.steps[k]);
             coordinate += is_known ? static_cast<double>(place[k]) * stride.steps[k] : 0;
             is_unknown[k] = is_unknown[k] || !is_known;
+            alike = is_known ? alike : std::min<int64_t>(alike, stride.alike_lanes);
         }
         // Thirds add up to a little less than a whole.
         address += std::floor(coordinate + kRounding) * stride.bytes;
@@ -46,7 +49,7 @@ int64_t address_of(const Lanes& lanes, const LaneStrides& strides, const std::ar
     auto bytes = static_cast<int64_t>(address);
     int64_t apart = kApartBytes;
     for (size_t k = 0; k < kBlockDimensions; k++) {
-        bytes += is_unknown[k] ? place[k] * apart : 0;
+        bytes += is_unknown[k] ? place[k] / (k == 0 ? alike : 1) * apart : 0;
         apart *= lanes.block[k];
     }
     return bytes;

@@ -6,10 +6,12 @@
 namespace metol::gpu {
 
 // How one coordinate of what is accessed moves from one thread to its neighbour along each dimension of the block, NaN
-// where that is not known, and how many bytes its neighbours are apart.
+// where that is not known, and how many bytes its neighbours are apart. Where it is not known, so many threads in a row
+// have the same.
 struct LaneStride {
     std::array<double, kBlockDimensions> steps{};
     double bytes = 0;
+    int32_t alike_lanes = 1;
 };
 using LaneStrides = std::vector<LaneStride>;  // [dimensions of what is accessed]
 
