@@ -136,14 +136,14 @@ def test_mistake_about_files_and_flags_is_told_before_anything_runs(
 INTERRUPTED_BENCH = """
 import os, signal, sys
 from metol import bench
-real = bench.LocalRunner.run
+real = bench.LocalRunner.prepare
 
-def run(self, source, schedulers):
+def prepare(self, source, schedulers):
     if "second" in str(source):
         os.kill(os.getpid(), signal.SIGINT)
     return real(self, source, schedulers)
 
-bench.LocalRunner.run = run
+bench.LocalRunner.prepare = prepare
 sys.argv = ["metol", "bench", "mine.py:ramp", "mine.py:second", "--schedulers", "reference", "--rounds", "1"]
 sys.argv += ["--json", "rows.json"]
 from metol.cli import main
