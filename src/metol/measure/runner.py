@@ -6,7 +6,7 @@ process is part of its measurement.
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from metol.measure.profile import FuncTimes, read_profile
 from metol.measure.scheduler import Scheduler
 from metol.measure.source import PipelineSource, stored_source
 from metol.measure.timing import TimingPlan
-from metol.measure.trial import RunOptions, Trial
+from metol.measure.trial import BusyTrials, RunOptions, Trial
 from metol.pipeline import EstimateMap
 
 __all__ = ["LocalRunner", "PreparedTrials", "Progress", "Runner", "verify_schedule"]
@@ -67,14 +67,11 @@ class LocalRunner:
     def __init__(self, options: RunOptions | None = None, progress: Progress | None = None) -> None:
         self._options = options or RunOptions()
         self._progress = progress or (lambda _: None)
-        self._preparing: set[Trial] = set()
-        self._is_stopped = False
+        self._busy = BusyTrials()
 
     def stop(self) -> None:
         """End what other threads prepare, and let them prepare nothing more."""
-        self._is_stopped = True
-        for trial in tuple(self._preparing):
-            trial.kill()
+        self._busy.stop()
 
     def run(self, source: PipelineSource, schedulers: Sequence[Scheduler]) -> tuple[Measurement, ...]:
         """Measure every scheduler on one pipeline.
@@ -107,7 +104,7 @@ class LocalRunner:
                 self._progress(f"{source.label}: {scheduler}")
                 trial = Trial(source, scheduler, self._options)
                 stack.callback(trial.close)
-                with self._until_stopped(trial):
+                with self._busy.waiting_for(trial):
                     trial.compile()
                     trial.verify(cases.cases, cases.note)
                     if self._options.timing is not None:
@@ -184,22 +181,11 @@ class LocalRunner:
             self._progress(f"{source.label}: timing")
             _time_in_turn(trials, case, self._options.timing)
 
-    @contextlib.contextmanager
-    def _until_stopped(self, trial: Trial) -> Iterator[None]:
-        """Let `stop` kill a child."""
-        self._preparing.add(trial)
-        if self._is_stopped:
-            trial.kill()
-        try:
-            yield
-        finally:
-            self._preparing.discard(trial)
-
     def _make_cases(self, source: PipelineSource, folder: Path) -> tuple[Measurement, CasesMade | None]:
         """Let a child compute what is right; without cases, the measurement tells why there are none."""
         self._progress(f"{source.label}: reference")
         reference = Trial(source, Scheduler("reference"), self._options)
-        with contextlib.closing(reference), self._until_stopped(reference):
+        with contextlib.closing(reference), self._busy.waiting_for(reference):
             reference.compile()
             cases = reference.make_cases(str(folder))
             return reference.measurement, cases

@@ -4,9 +4,10 @@ In: the steps, in order. Out: a `Measurement`, whose status is that of the first
 after compiling, blocked on its pipe, so that several trials can be timed in turn.
 """
 
+import contextlib
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from metol.measure.timing import TimingPlan, has_settled, interval_of, median_of
 if TYPE_CHECKING:
     from metol.measure.given_inputs import GivenInputs
 
-__all__ = ["RunOptions", "Trial", "may_limit_memory", "status_of"]
+__all__ = ["BusyTrials", "RunOptions", "Trial", "may_limit_memory", "status_of"]
 
 # A child may take this share of the machine's memory: enough for any honest schedule, and the machine stays usable.
 _MEMORY_SHARE = 0.75
@@ -291,6 +292,38 @@ class Trial:
         """Record a failure and end the child."""
         self.measurement = self.measurement.with_failure(status, detail)
         self.close()
+
+
+class BusyTrials:
+    """Trials that threads wait for, and that any other thread may end."""
+
+    def __init__(self) -> None:
+        self._trials: list[Trial] = []
+        self._is_stopped = False
+
+    @contextlib.contextmanager
+    def waiting_for(self, trial: Trial) -> Iterator[None]:
+        """Let `kill` end a trial while this thread waits for it; an exception ends it, too."""
+        self._trials.append(trial)
+        if self._is_stopped:
+            trial.kill()
+        try:
+            yield
+        except BaseException:
+            trial.close()
+            raise
+        finally:
+            self._trials.remove(trial)
+
+    def kill(self) -> None:
+        """End those that are waited for; who waits for one hears that it died."""
+        for trial in tuple(self._trials):
+            trial.kill()
+
+    def stop(self) -> None:
+        """End those that are waited for, and whatever will be."""
+        self._is_stopped = True
+        self.kill()
 
 
 def may_limit_memory(target: str) -> bool:

@@ -12,7 +12,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from metol.measure.race import Race, RacePlan
 from metol.measure.scheduler import Scheduler
 from metol.measure.source import PipelineSource, SourceKind
 from metol.measure.timing import TimingPlan
-from metol.measure.trial import RunOptions, Trial
+from metol.measure.trial import BusyTrials, RunOptions, Trial
 
 __all__ = ["Fallen", "LocalWorkbench", "Outcome", "Workbench", "WorkbenchTimes"]
 
@@ -188,7 +188,7 @@ class LocalWorkbench:
         """What each trial of the batch was compiled from, by the identity of the trial."""
         self._last: tuple[_Known, ...] = ()
         """Who stayed for the last race."""
-        self._busy: list[Trial] = []
+        self._busy = BusyTrials()
         """Trials that a worker waits for."""
         self.times = WorkbenchTimes()
 
@@ -211,7 +211,7 @@ class LocalWorkbench:
         while not (reference.done() and canary.done()):
             wait([reference], _POLL_SECONDS) if canary.done() else wait([canary], _POLL_SECONDS)
             if is_cancelled():
-                self._kill_busy()
+                self._busy.kill()
         if is_cancelled():
             raise MetolError(f"Interrupted before anything of {self._source.label} was measured.")
         canary.result()  # first, so that it is known, and can be closed, where the reference fails
@@ -266,7 +266,7 @@ class LocalWorkbench:
 
     def close(self) -> None:
         """End all children, and remove the files."""
-        self._kill_busy()
+        self._busy.kill()
         self._workers.shutdown(wait=True, cancel_futures=True)
         for trial in [*self._batch, *(known.trial for known in self._stayers())]:
             trial.close()
@@ -292,7 +292,7 @@ class LocalWorkbench:
         seconds = max(self._options.timeout_seconds, _LEAST_REFERENCE_SECONDS)
         options = replace(self._options, timeout_seconds=seconds)
         reference = Trial(self._source, Scheduler("reference"), options)
-        with contextlib.closing(reference), self._killable(reference):
+        with contextlib.closing(reference), self._busy.waiting_for(reference):
             reference.compile()
             cases = reference.make_cases(folder)
         if cases is None:
@@ -309,7 +309,7 @@ class LocalWorkbench:
         folder = Path(tempfile.mkdtemp(prefix="canary_", dir=self._folder.name))
         options = RunOptions(threads=self._options.threads, timeout_seconds=self._options.timeout_seconds)
         canary = Trial(_CANARY_SOURCE, Scheduler.of_file(save_schedule(folder)), options)
-        with self._killable(canary):
+        with self._busy.waiting_for(canary):
             canary.compile()
             cases = canary.make_cases(str(folder))
         if cases is not None:
@@ -338,11 +338,11 @@ class LocalWorkbench:
         try:
             while wait(futures, _POLL_SECONDS).not_done:
                 if is_cancelled():
-                    self._kill_busy()
+                    self._busy.kill()
             found = [future.result() for future in futures]
         except BaseException:
             is_over.set()
-            self._kill_busy()
+            self._busy.kill()
             for future in futures:
                 future.add_done_callback(_close_compiled)
             raise
@@ -364,7 +364,7 @@ class LocalWorkbench:
         if is_cancelled():
             return None
         trial = Trial(self._source, Scheduler.of_file(file), self._options)
-        with self._killable(trial):
+        with self._busy.waiting_for(trial):
             assert self._cases is not None
             trial.compile()
             trial.verify(self._cases.cases, self._cases.note)
@@ -373,23 +373,6 @@ class LocalWorkbench:
             trial.close()
             return None
         return trial
-
-    @contextlib.contextmanager
-    def _killable(self, trial: Trial) -> Iterator[None]:
-        """Let `_kill_busy` end a trial while this thread waits for it; an exception ends it, too."""
-        self._busy.append(trial)
-        try:
-            yield
-        except BaseException:
-            trial.close()
-            raise
-        finally:
-            self._busy.remove(trial)
-
-    def _kill_busy(self) -> None:
-        """End whatever is being compiled or verified; who waits for it hears that it died."""
-        for trial in tuple(self._busy):
-            trial.kill()
 
     def _race(self, runners: _Field, plan: RacePlan, is_cancelled: Callable[[], bool]) -> dict[int, float]:
         """Race, and return the score of each trial by its identity."""
