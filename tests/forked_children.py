@@ -69,10 +69,15 @@ class _ForkServer:
                 command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=environment
             )
 
-    def start(self, arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]) -> _Forked:
+    def start(self, module: str, arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]) -> _Forked:
         """Start a child with the environment and the working directory that there are now."""
         request_read, request_write = os.pipe()
-        request = {"arguments": list(arguments), "cwd": str(Path.cwd()), "environment": dict(os.environ)}
+        request = {
+            "module": module,
+            "arguments": list(arguments),
+            "cwd": str(Path.cwd()),
+            "environment": dict(os.environ),
+        }
         with self._lock:
             socket.send_fds(self._socket, [json.dumps(request).encode()], [request_read, stderr.fileno(), answer_fd])
             pid = int(self._socket.recv(64))
@@ -105,29 +110,31 @@ def forked_children(process: Any) -> Iterator[None]:
 
 def _serve(requests: socket.socket) -> None:
     """Fork whenever asked; ends with the tests, who close their side."""
-    child = None
+    is_warm = False
     while True:
         message, fds, _, _ = socket.recv_fds(requests, _MOST_BYTES, 3)
         if not message:
             return
-        child = child or _warmed_up()
+        if not is_warm:
+            _warm_up()
+            is_warm = True
         if _fork_beside() == 0:
-            _become_child(child, json.loads(message), fds, requests)
+            _become_child(json.loads(message), fds, requests)
         for fd in fds:
             os.close(fd)
 
 
-def _warmed_up() -> Any:
-    """Return the module that children run, with all imported and compiled that each of them needs."""
+def _warm_up() -> None:
+    """Import and compile all that children need."""
     import halide as hl
 
-    import metol.measure.compiled  # noqa: F401, with NumPy, which children import late
+    import metol.measure.compiled  # with NumPy, which children import late
+    import metol.measure.judge_child  # noqa: F401
     from metol.measure import child
 
     for target in (hl.get_host_target(), hl.Target("host-opencl")):
         child._compile_runtime(target)
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not be forked"
-    return child
 
 
 def _fork_beside() -> int:
@@ -140,8 +147,9 @@ def _fork_beside() -> int:
     return pid
 
 
-def _become_child(child: Any, request: dict[str, Any], fds: Sequence[int], requests: socket.socket) -> None:
-    """Do what `python -m metol.measure.child` does from here on."""
+def _become_child(request: dict[str, Any], fds: Sequence[int], requests: socket.socket) -> None:
+    """Do what `python -m` does from here on."""
+    child = sys.modules[request["module"]]
     code = 1
     try:
         os.setsid()

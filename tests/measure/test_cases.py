@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 
 from metol.errors import MissingEstimateError
+from metol.measure.at_root import schedule_at_root
 from metol.measure.case_names import AWKWARD, ESTIMATED
 from metol.measure.cases import app_cases, pipeline_case
 from metol.measure.compiled import CompiledPipeline
-from metol.measure.scheduler import schedule_at_root
 from metol.measure.source import load_app
 
 

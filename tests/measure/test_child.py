@@ -1,6 +1,6 @@
 """What a child process says of an error."""
 
-from metol.measure.child import error_text
+from metol.measure.serving import error_text
 
 
 def test_what_a_driver_says_in_no_encoding_is_told_as_far_as_it_can_be() -> None:

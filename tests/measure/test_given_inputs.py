@@ -13,12 +13,12 @@ from small_pipelines import HEIGHT, WIDTH, channels, histogram
 from metol.errors import GivenInputError
 from metol.measure import GivenInputs, LocalRunner, PipelineSource, RunOptions, Scheduler, Status
 from metol.measure import messages as m
+from metol.measure.at_root import schedule_at_root
 from metol.measure.case import Case
 from metol.measure.case_names import AWKWARD, ESTIMATED
 from metol.measure.cases import pipeline_case
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.process import Child
-from metol.measure.scheduler import schedule_at_root
 
 Planted = Callable[[str], PipelineSource]
 # What `planted.blur` needs: one column to the left of its output, two to its right, and one row above and below.

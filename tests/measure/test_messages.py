@@ -1,6 +1,8 @@
 import pytest
 
+from metol.measure import gate_messages as g
 from metol.measure import messages as m
+from metol.measure.message import Message, decode, encode
 
 MESSAGES = [
     m.Build("app:harris", "host"),
@@ -13,6 +15,10 @@ MESSAGES = [
     m.Done(1.5),
     m.CasesMade(["/tmp/cases/estimated"], "a note"),
     m.PeerText('Var x("x");\nf.vectorize(x);', 0.5),
+    g.OpenGate("/tmp/pipeline.hlpipe", "host", "{}"),
+    g.Foresee("{}"),
+    g.Judge("{}"),
+    g.Judgement("it needs more"),
     m.Verdict(False, "3 of 10 elements differ\nthe first"),
     m.Samples([1.0, 2.5]),
     m.Failure("HalideError", "kind: of a mess", is_users=True),
@@ -20,7 +26,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_decode_is_the_inverse_of_encode_on_one_line(message: m.Request | m.Answer) -> None:
-    line = m.encode(message)
+def test_decode_is_the_inverse_of_encode_on_one_line(message: Message) -> None:
+    line = encode(message)
     assert line.count(b"\n") == 1
-    assert m.decode(line) == message
+    assert decode(line) == message

@@ -6,7 +6,7 @@ import pytest
 
 from metol.errors import MetolError
 from metol.measure import GPU_PEERS, OWN, PEERS, Scheduler, is_own
-from metol.measure.scheduler import schedule_at_root
+from metol.measure.at_root import schedule_at_root
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A finished schedule, and the four things that can be done with it.
 
-Enters: a list of directives, or a file. Leaves: a scheduled pipeline, Python source, C++ source, or JSON.
+Enters: a list of directives, or a file. Leaves: a scheduled pipeline, Python source, C++ source, or JSON. What writes
+source is imported when it is first needed: children that judge schedules have no use for it.
 """
 
 from collections.abc import Callable
@@ -10,8 +11,6 @@ from pathlib import Path
 import halide as hl
 
 from metol.lower.apply import apply_schedule
-from metol.lower.emit_cpp import emit_cpp
-from metol.lower.emit_python import emit_python
 from metol.lower.json_format import read_schedule, write_schedule
 from metol.lower.schedule_data import ScheduleData
 
@@ -33,10 +32,14 @@ class Schedule(ScheduleData):
 
     def to_python(self, function_name: str = "apply_schedule") -> str:
         """Return a Python module with one function, which makes the same calls without Metol."""
+        from metol.lower.emit_python import emit_python
+
         return emit_python(self, function_name)
 
     def to_cpp(self, function_name: str = "apply_schedule") -> str:
         """Return a C++ header with one inline function, which makes the same calls without Metol."""
+        from metol.lower.emit_cpp import emit_cpp
+
         return emit_cpp(self, function_name)
 
     def to_json(self) -> str:

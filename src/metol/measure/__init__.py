@@ -10,6 +10,7 @@ from metol.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from metol.measure.acceptance import Acceptance
+    from metol.measure.at_root import schedule_at_root
     from metol.measure.block_limits import BlockLimits
     from metol.measure.emulation import is_untold, run_emulated
     from metol.measure.gate import BufferSizes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from metol.measure.ptxas import find_ptxas
     from metol.measure.race import RacePlan
     from metol.measure.runner import LocalRunner, PreparedTrials, Progress, Runner, verify_schedule
-    from metol.measure.scheduler import GPU_PEERS, OWN, PEERS, Scheduler, is_own, schedule_at_root
+    from metol.measure.scheduler import GPU_PEERS, OWN, PEERS, Scheduler, is_own
     from metol.measure.search_trial import SearchMeasurement, measure_search
     from metol.measure.serialized import save_pipeline
     from metol.measure.size_checks import CheckOutcome, OutputSizes, SizeCheck, SizeChecker, sizes_to_check
@@ -125,7 +126,7 @@ _HOMES = {
     "measure_search": "metol.measure.search_trial",
     "measure_together": "metol.measure.together",
     "save_pipeline": "metol.measure.serialized",
-    "schedule_at_root": "metol.measure.scheduler",
+    "schedule_at_root": "metol.measure.at_root",
     "sizes_to_check": "metol.measure.size_checks",
     "verify_schedule": "metol.measure.runner",
 }

@@ -15,9 +15,10 @@ from typing import Any
 
 from metol.errors import MetolError
 from metol.lower import Schedule
-from metol.measure import messages as m
 from metol.measure.block_limits import BlockLimits
 from metol.measure.gate import BufferSizes, Gate
+from metol.measure.gate_messages import Foresee, Judge, OpenGate
+from metol.measure.message import Done, Failure
 from metol.measure.process import (
     REQUEST_BYTES,
     Child,
@@ -26,11 +27,11 @@ from metol.measure.process import (
     physical_memory_bytes,
 )
 from metol.measure.serialized import save_pipeline
-from metol.measure.source import PipelineSource, SourceKind
 from metol.pipeline import copy_pipeline
 
 __all__ = ["Acceptance"]
 
+_CHILD = "metol.measure.judge_child"
 # Enough for any schedule that compiles in a minute: lowering takes a fifth of compiling, or less.
 _LIMIT_SECONDS = 30.0
 # For starting an interpreter and reading the pipeline on a busy machine.
@@ -71,14 +72,13 @@ class Acceptance:
         self._child: Child | None = None
         self._is_open = False
         self._due = 0  # answers that nobody has read yet, to what was foreseen
-        self._request: m.OpenGate | None = None
+        self._request: OpenGate | None = None
         file = Path(self._folder.name) / "pipeline.hlpipe"
         try:
             save_pipeline(pipeline, file)
         except (MetolError, RuntimeError):  # Halide cannot write every pipeline
             return
-        source = PipelineSource(SourceKind.SERIALIZED, str(file))
-        self._request = m.OpenGate(str(source), target, sizes.to_json(), "" if limits is None else limits.to_json())
+        self._request = OpenGate(str(file), target, sizes.to_json(), "" if limits is None else limits.to_json())
         self._start()
 
     @property
@@ -92,7 +92,7 @@ class Acceptance:
         with contextlib.suppress(ChildDiedError):  # whoever asks next will be told
             self._read_what_is_there()
             if self._child is not None and len(text) <= _MOST_FORESEEN_BYTES and self._due < _MOST_FORESEEN:
-                self._child.send(m.Foresee(text))
+                self._child.send(Foresee(text))
                 self._due += 1
 
     def refusal(self, schedule: Schedule) -> str:
@@ -106,7 +106,7 @@ class Acceptance:
         try:
             while self._due > 0:
                 self._receive_due(limit_seconds)
-            answer = self._child.ask(m.Judge(schedule.to_json()), limit_seconds)
+            answer = self._child.ask(Judge(schedule.to_json()), limit_seconds)
         except ChildTimeoutError:
             self._end()
             return f"Halide does not lower it within {limit_seconds:.0f} s"
@@ -115,7 +115,7 @@ class Acceptance:
             return f"Halide fails to lower it: {death}"
         finally:
             self._spent_seconds += time.monotonic() - started
-        return str(answer.message if isinstance(answer, m.Failure) else answer.refusal)
+        return str(answer.message if isinstance(answer, Failure) else answer.refusal)
 
     def _open(self) -> bool:
         """Make sure of a child that has read the pipeline; False where there can be none."""
@@ -125,7 +125,7 @@ class Acceptance:
             self._start()
         if self._child is not None and not self._is_open:
             try:
-                self._is_open = isinstance(self._child.receive(_START_SECONDS), m.Done)
+                self._is_open = isinstance(self._child.receive(_START_SECONDS), Done)
             except (ChildDiedError, ChildTimeoutError):
                 self._is_open = False
         if not self._is_open:
@@ -150,7 +150,7 @@ class Acceptance:
         """Start a child and let it read the pipeline; `_open` waits for it."""
         assert self._request is not None
         with contextlib.suppress(OSError, ChildDiedError):
-            self._child = Child(threads=1, memory_bytes=int(_MEMORY_SHARE * physical_memory_bytes()))
+            self._child = Child(threads=1, memory_bytes=int(_MEMORY_SHARE * physical_memory_bytes()), module=_CHILD)
             self._child.send(self._request)
 
     def _end(self) -> None:

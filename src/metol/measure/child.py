@@ -6,38 +6,35 @@ any moment: the parent records that.
 """
 
 import contextlib
-import gc
 import math
 import os
 import re
-import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from metol.emulated_cuda import last_fault, load_emulated_cuda
 from metol.errors import GivenInputError, MetolError
 from metol.lower import Schedule
 from metol.measure import messages as m
-from metol.measure.block_limits import BlockLimits
 from metol.measure.case_names import AWKWARD, ESTIMATED
-from metol.measure.foresight import Foresight, die_with_parent
-from metol.measure.gate import BufferSizes, Gate
+from metol.measure.gate import BufferSizes
 from metol.measure.holding import Holding
 from metol.measure.peer_trial import answer_of_peer
 from metol.measure.pinning import pin
 from metol.measure.scheduler import Scheduler
 from metol.measure.search_trial import search_and_count
+from metol.measure.serving import error_text, serve_parent
 from metol.measure.source import PipelineSource, SourceKind
 from metol.measure.timing import take_cold_samples, take_samples
 from metol.pipeline import reuse_device_allocations, strip_schedules
 
 if TYPE_CHECKING:
-    # What compiles and runs needs NumPy, whose import takes longer than most schedules take to judge.
+    # What compiles and runs needs NumPy; a search does without, and its memory is measured.
     from metol.measure.case import Array, Case
     from metol.measure.compiled import CompiledPipeline
     from metol.measure.device_run import DeviceRun
@@ -62,8 +59,6 @@ class Session:
         self._compiled: CompiledPipeline | None = None
         self._timed: tuple[str, Callable[[], object]] | None = None
         self._on_device: tuple[str, DeviceRun] | None = None
-        self._gate: Gate | None = None
-        self._foresight = Foresight(self._refusal)
         self._holding: Holding | None = None
 
     def answer(self, request: m.Request) -> m.Answer:
@@ -101,13 +96,6 @@ class Session:
                 return self._holds().hold(request)
             case m.TimeHeld():
                 return self._holds().time(request)
-            case m.OpenGate():
-                return self._open_gate(request)
-            case m.Foresee():
-                return self._foresee(request)
-            case m.Judge():
-                foreseen = self._foresight.take(request.schedule)
-                return m.Judgement(self._refusal(request.schedule) if foreseen is None else foreseen)
             case m.InspectKernels():
                 return _inspect_kernels(request)
 
@@ -128,32 +116,13 @@ class Session:
             reuse_device_allocations(is_reused=False)
         return m.Done(time.perf_counter() - start)
 
-    def _open_gate(self, request: m.OpenGate) -> m.Done:
-        start = time.perf_counter()
-        source = PipelineSource.parse(request.source)
-        source.build()  # whether it can be built at all is this request's answer, not the first schedule's
-        limits = BlockLimits.from_json(request.limits) if request.limits else None
-        self._gate = Gate(source.build, BufferSizes.from_json(request.sizes), request.target, limits)
-        return m.Done(time.perf_counter() - start)
-
-    def _foresee(self, request: m.Foresee) -> m.Done:
-        start = time.perf_counter()
-        self._foresight.begin(request.schedule)
-        return m.Done(time.perf_counter() - start)
-
-    def _refusal(self, schedule: str) -> str:
-        assert self._gate is not None, "asked to judge before the gate was opened"
-        return self._gate.refusal(Schedule.from_json(schedule))
-
     def explain(self, error: Exception) -> str:
         """Return what an exception says, with the fault of the emulated GPU that Halide knows the number of."""
         text = error_text(error)
         return f"{text} {last_fault()}".rstrip() if self._is_emulated else text
 
     def use_pause(self) -> None:
-        """Do what the next request will need, while the parent still searches; whatever is wrong shows again then."""
-        if self._gate is not None:
-            self._gate.prepare()
+        """Wait: what is asked next depends on what the parent makes of the answer."""
 
     def _schedule(self, request: m.ApplyScheduler) -> m.Done:
         scheduler = Scheduler.parse(request.scheduler)
@@ -371,37 +340,7 @@ def _inspect_kernels(request: m.InspectKernels) -> m.KernelsInspected:
 def main(arguments: list[str]) -> None:
     """Answer requests until stdin ends."""
     answer_fd, parent, threads, memory_bytes = map(int, arguments)
-    _confine(parent, threads, memory_bytes)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    gc.disable()  # a collection in the middle of a sample would count as the schedule's
-    session = Session(threads)
-    with open(answer_fd, "wb", buffering=0) as answers:  # noqa: PTH123, a descriptor
-        _serve(session, sys.stdin.buffer, answers)
-
-
-def _serve(session: Session, requests: IO[bytes], answers: Any) -> None:
-    for line in requests:
-        try:
-            answer = session.answer(m.decode(line))
-        except Exception as error:  # noqa: BLE001, the boundary of the child process: whatever it is, it is an outcome
-            answer = m.Failure(type(error).__name__, session.explain(error), isinstance(error, MetolError))
-        answers.write(m.encode(answer))
-        with contextlib.suppress(Exception):
-            session.use_pause()
-
-
-def _confine(parent: int, threads: int, memory_bytes: int) -> None:
-    """Bound the threads and the memory of this process, and let it die with its parent."""
-    if not die_with_parent(parent):
-        sys.exit("the parent is gone")
-    # Halide's runtime reads this when it first needs its threads.
-    os.environ["HL_NUM_THREADS"] = str(threads)
-    if memory_bytes:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Where memory runs out nevertheless, the kernel is to choose this process and not the one that tunes.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    serve_parent(Session(threads), answer_fd, parent, threads, memory_bytes)
 
 
 def _runs_here(target: Any) -> bool:
@@ -434,13 +373,6 @@ def _blaming(given: "GivenInputs") -> Iterator[None]:
         raise GivenInputError(
             f"The pipeline does not run with the inputs that were given: {error_text(error)} Give others, or fewer."
         ) from error
-
-
-def error_text(error: Exception) -> str:
-    """Return what an error says, in one line."""
-    # What a driver of OpenCL says may be no text of ours, and Halide hands it on as it is.
-    text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
-    return " ".join(text.split()) or type(error).__name__
 
 
 if __name__ == "__main__":

@@ -5,22 +5,14 @@ reference that the gate compares with, at once, and takes what it spends with it
 process of one thread: any other would be missing in the fork.
 """
 
-import ctypes
 import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Foresight", "die_with_parent"]
+from metol.measure.serving import die_with_parent
 
-# From <sys/prctl.h>: the signal that this process gets when its parent dies.
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(parent: int) -> bool:
-    """Let this process be killed when its parent dies; False where that has happened already."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    return os.getppid() == parent
+__all__ = ["Foresight"]
 
 
 @dataclass(frozen=True, slots=True)

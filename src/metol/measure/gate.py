@@ -12,13 +12,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metol.errors import MetolError
 from metol.lower import Call, RVar, Schedule, Var
-from metol.measure.block_limits import BlockLimits
-from metol.measure.scheduler import schedule_at_root
+from metol.measure.at_root import schedule_at_root
 from metol.pipeline import LoweredPipeline, strip_schedules
+
+if TYPE_CHECKING:
+    from metol.measure.block_limits import BlockLimits
 
 __all__ = ["BufferSizes", "Gate", "probed_sizes", "split_factors"]
 
@@ -107,7 +109,7 @@ class Gate:
     """Judges schedules of one pipeline."""
 
     def __init__(
-        self, build: Callable[[], Any], sizes: BufferSizes, target: str, limits: BlockLimits | None = None
+        self, build: Callable[[], Any], sizes: BufferSizes, target: str, limits: "BlockLimits | None" = None
     ) -> None:
         """Take a recipe.
 

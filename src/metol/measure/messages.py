@@ -1,14 +1,14 @@
-"""What a parent asks a child process, and what the child answers: one JSON object a line.
+"""What a parent asks a child process that runs pipelines, and what the child answers.
 
 The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` or any number of `MakeCase` (the
-reference alone), or any number of `Verify`, `GrowInputs`, `Bind` and `Time`; or `OpenGate` and any number of `Foresee`
-and `Judge`; or `Build` and `AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays
-never travel here; they lie in the folders of cases.
+reference alone), or any number of `Verify`, `GrowInputs`, `Bind` and `Time`; or `Build` and `AskPeer`; or `Build` and
+any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays never travel here; they lie in the folders of cases.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+from metol.measure.message import Done, Failure, Message
 
 __all__ = [
     "Answer",
@@ -20,17 +20,13 @@ __all__ = [
     "Compile",
     "Done",
     "Failure",
-    "Foresee",
     "GrowInputs",
     "Held",
     "Hold",
     "InspectKernels",
-    "Judge",
-    "Judgement",
     "KernelsInspected",
     "MakeCase",
     "MakeCases",
-    "OpenGate",
     "PeerText",
     "Request",
     "Samples",
@@ -40,13 +36,11 @@ __all__ = [
     "TimeHeld",
     "Verdict",
     "Verify",
-    "decode",
-    "encode",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class Build(Message):
     """Build the pipeline."""
 
     source: str
@@ -58,7 +52,7 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyScheduler:
+class ApplyScheduler(Message):
     """Schedule the pipeline that was built, in place of whatever schedule it carries."""
 
     scheduler: str
@@ -68,7 +62,7 @@ class ApplyScheduler:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class Search(Message):
     """Schedule the pipeline that was built, as `ApplyScheduler` does, and tell what the search did."""
 
     scheduler: str
@@ -78,7 +72,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class AskPeer:
+class AskPeer(Message):
     """Let one of Halide's own autoschedulers schedule the pipeline that was built, and tell the schedule."""
 
     scheduler: str
@@ -88,12 +82,12 @@ class AskPeer:
 
 
 @dataclass(frozen=True, slots=True)
-class Compile:
+class Compile(Message):
     """Compile what was scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
-class CompileObject:
+class CompileObject(Message):
     """Compile what was scheduled to an object file, which may be for another machine."""
 
     file: str
@@ -101,7 +95,7 @@ class CompileObject:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeCases:
+class MakeCases(Message):
     """Make the cases, run them, and save them with the results; for the child that holds the reference schedule."""
 
     folder: str
@@ -113,7 +107,7 @@ class MakeCases:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeCase:
+class MakeCase(Message):
     """Make the case of one size, run it, and save it with the results; for the child that holds the reference."""
 
     folder: str
@@ -127,7 +121,7 @@ class MakeCase:
 
 
 @dataclass(frozen=True, slots=True)
-class GrowInputs:
+class GrowInputs(Message):
     """Copy a case, with inputs as large as this code demands where that is more than the algorithm needs."""
 
     case: str
@@ -137,7 +131,7 @@ class GrowInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(Message):
     """Run once on a case and compare with what is expected."""
 
     case: str
@@ -145,7 +139,7 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Message):
     """Get ready to be timed on a case; on a GPU that is to compile once more, and to move the inputs there."""
 
     case: str
@@ -153,7 +147,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class Time(Message):
     """Take one round of samples on a case."""
 
     case: str
@@ -167,7 +161,7 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Message):
     """Build the pipeline afresh, schedule and compile it, and run it once; hold it for `TimeHeld` if it is right."""
 
     schedule: str
@@ -177,7 +171,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeHeld:
+class TimeHeld(Message):
     """Take one round of samples of a schedule that is held."""
 
     number: int
@@ -189,45 +183,7 @@ class TimeHeld:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenGate:
-    """Get ready to judge schedules of a pipeline; the first request to a child that does nothing else."""
-
-    source: str
-    """A `PipelineSource` as text."""
-    target: str
-    """A Halide target."""
-    sizes: str
-    """`BufferSizes` as JSON."""
-    limits: str = ""
-    """`BlockLimits` of the GPU as JSON; empty for a CPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class Foresee:
-    """Begin with what `Judge` will ask, if it asks about this schedule; in place of what was foreseen before."""
-
-    schedule: str
-    """The saved schedule, as JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """Lower a schedule, without compiling it, and look at the regions that it asks for."""
-
-    schedule: str
-    """The saved schedule, as JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The answer to `Judge`."""
-
-    refusal: str
-    """Why the schedule must not be used; empty where it may."""
-
-
-@dataclass(frozen=True, slots=True)
-class InspectKernels:
+class InspectKernels(Message):
     """Lower a schedule for CUDA, and assemble its kernels; the only request to a child."""
 
     source: str
@@ -245,7 +201,7 @@ class InspectKernels:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelsInspected:
+class KernelsInspected(Message):
     """The answer to `InspectKernels`."""
 
     kernels: list[dict[str, Any]]
@@ -253,15 +209,7 @@ class KernelsInspected:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The answer to `Build`, `ApplyScheduler`, `Compile` and `OpenGate`."""
-
-    seconds: float
-    """How long the task took, by the child's clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
+class Searched(Message):
     """The answer to `Search`."""
 
     seconds: float
@@ -275,7 +223,7 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class PeerText:
+class PeerText(Message):
     """The answer to `AskPeer`."""
 
     cpp: str
@@ -285,7 +233,7 @@ class PeerText:
 
 
 @dataclass(frozen=True, slots=True)
-class CasesMade:
+class CasesMade(Message):
     """The answer to `MakeCases`, `MakeCase` and `GrowInputs`."""
 
     cases: list[str]
@@ -296,7 +244,7 @@ class CasesMade:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Message):
     """The answer to `Verify`."""
 
     is_equal: bool
@@ -306,7 +254,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Held(Message):
     """The answer to `Hold`."""
 
     number: int
@@ -320,23 +268,11 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Message):
     """The answer to `Time` and `TimeHeld`."""
 
     run_ms: list[float]
     """Milliseconds per run, one for each batch, or for each run with cold caches."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The answer to anything that raised an exception."""
-
-    error: str
-    """Name of the exception's class."""
-    message: str
-    """What it says."""
-    is_users: bool
-    """Whether it is a MetolError, that is, a mistake of whoever asked."""
 
 
 Request = (
@@ -354,22 +290,6 @@ Request = (
     | Time
     | Hold
     | TimeHeld
-    | OpenGate
-    | Foresee
-    | Judge
     | InspectKernels
 )
-Answer = Done | Searched | PeerText | CasesMade | Verdict | Held | Samples | Judgement | KernelsInspected | Failure
-
-_CLASSES: dict[str, type[Any]] = {c.__name__: c for c in (*Request.__args__, *Answer.__args__)}
-
-
-def encode(message: Request | Answer) -> bytes:
-    """Return a message as one line."""
-    return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode() + b"\n"
-
-
-def decode(line: bytes) -> Any:
-    """Return the message that a line holds."""
-    content = json.loads(line)
-    return _CLASSES[content.pop("kind")](**content)
+Answer = Done | Searched | PeerText | CasesMade | Verdict | Held | Samples | KernelsInspected | Failure

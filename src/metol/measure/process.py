@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import IO, Any
 
-from metol.measure import messages as m
+from metol.measure.message import Message, decode, encode
 
 __all__ = ["REQUEST_BYTES", "Child", "ChildDiedError", "ChildTimeoutError", "physical_memory_bytes"]
 
@@ -35,16 +35,19 @@ class ChildTimeoutError(Exception):
     """The child did not answer in time; it has been killed."""
 
 
-def start_interpreter(arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]) -> "subprocess.Popen[bytes]":
-    """Start `metol.measure.child` in a session of its own.
+def start_interpreter(
+    module: str, arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    """Start a module in a session of its own.
 
     Args:
-        arguments: those of the module but the first.
+        module: its name.
+        arguments: its own but the first.
         answer_fd: where its answers go.
         stderr: where all that it prints goes.
     """
     return subprocess.Popen(
-        [sys.executable, "-m", "metol.measure.child", str(answer_fd), *arguments],
+        [sys.executable, "-m", module, str(answer_fd), *arguments],
         stdin=subprocess.PIPE,
         stdout=stderr,
         stderr=stderr,
@@ -59,17 +62,18 @@ class Child:
     Start it from a thread that outlives it, for the kernel kills it when that thread ends.
     """
 
-    def __init__(self, *, threads: int, memory_bytes: int = 0) -> None:
+    def __init__(self, *, threads: int, memory_bytes: int = 0, module: str = "metol.measure.child") -> None:
         """Start a fresh interpreter.
 
         Args:
             threads: how many cores it is pinned to and how many threads Halide uses.
             memory_bytes: how much address space it may take; 0 for no limit.
+            module: what it runs, which calls `serve_parent`.
         """
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, closed in `close`
         answer_read, answer_write = os.pipe()
         numbers = [str(number) for number in (os.getpid(), threads, memory_bytes)]
-        self._process = start_interpreter(numbers, answer_write, self._stderr)
+        self._process = start_interpreter(module, numbers, answer_write, self._stderr)
         os.close(answer_write)
         assert self._process.stdin is not None
         with contextlib.suppress(OSError, AttributeError):
@@ -83,7 +87,7 @@ class Child:
         """The number of its process."""
         return self._process.pid
 
-    def ask(self, request: m.Request, timeout_seconds: float) -> Any:
+    def ask(self, request: Message, timeout_seconds: float) -> Any:
         """Send a request and return the answer, which is a `Failure` where the child raised an exception.
 
         Raises:
@@ -97,18 +101,18 @@ class Child:
         finally:
             self.spent_seconds += time.monotonic() - start
 
-    def send(self, request: m.Request) -> None:
+    def send(self, request: Message) -> None:
         """Send a request without waiting for its answer, which `receive` returns; raises ChildDiedError."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(m.encode(request))
+            self._process.stdin.write(encode(request))
             self._process.stdin.flush()
         except BrokenPipeError:
             raise ChildDiedError(self._epitaph()) from None
 
     def receive(self, timeout_seconds: float) -> Any:
         """Return the answer to what was sent; raises as `ask` does."""
-        return m.decode(self._receive_line(time.monotonic() + timeout_seconds))
+        return decode(self._receive_line(time.monotonic() + timeout_seconds))
 
     def kill(self) -> None:
         """Kill the child from another thread than the one that asks it, which gets a ChildDiedError."""

@@ -7,15 +7,15 @@ error, and can take minutes.
 """
 
 import importlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from metol.errors import MetolError
-from metol.pipeline import extract, func_names
+from metol.measure.at_root import schedule_at_root
 
-__all__ = ["GPU_PEERS", "OWN", "PEERS", "Scheduler", "is_own", "schedule_at_root"]
+__all__ = ["GPU_PEERS", "OWN", "PEERS", "Scheduler", "is_own"]
 
 Option = int | float | bool | str
 
@@ -227,33 +227,6 @@ class Scheduler:
 def is_own(text: str) -> bool:
     """Whether a scheduler, as text, is Metol itself in one of its modes."""
     return text.partition(":")[0] in OWN
-
-
-def schedule_at_root(pipeline: Any, kept: Collection[int] = ()) -> None:
-    """Compute every Func at root, in the order of its definition: slow, certain to lower, and right at every size.
-
-    Never run a pipeline without this: unscheduled, Halide inlines everything, which can need unbounded time and memory.
-    What is read at coordinates without bounds stays inlined, for Halide compiles it in no other way.
-    Funcs at the positions `kept` are left as they are.
-    """
-    unbounded = _unbounded_funcs(pipeline)
-    inputs = {argument.name.split("$")[0] for argument in pipeline.infer_arguments()}
-    for i in range(len(func_names(pipeline))):
-        func = pipeline.get_func(i)
-        # Halide lists an input as a Func, too (`input_im`); at root it would be a copy of the input.
-        if i in kept or i in unbounded:
-            continue
-        if func.name().split("$")[0].removesuffix("_im") not in inputs:
-            func.compute_root()
-
-
-def _unbounded_funcs(pipeline: Any) -> frozenset[int]:
-    """Positions of the Funcs that Halide compiles only inlined; none where estimates are missing to tell."""
-    try:
-        funcs = extract(pipeline).funcs
-    except MetolError:
-        return frozenset()
-    return frozenset(position for position, func in enumerate(funcs) if func.must_inline)
 
 
 def _peer_for(name: str, target: Any) -> _Peer:

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -32,52 +33,75 @@ bool spin_until(const Condition& condition) {
 
 }  // namespace
 
-struct Workers::Team {
-    std::mutex run_mutex;  // one loop at a time
-    std::mutex mutex;
-    std::condition_variable wake;
-    std::condition_variable done;
-    std::vector<std::thread> threads;
-    const std::function<void(size_t)>* body = nullptr;
-    size_t count = 0;
-    size_t chunk = 1;
+// One loop. Whoever comes to it when all is taken finds nothing to do, so that nobody waits for a thread that the
+// system has not let run meanwhile: another process that keeps a core busy would stop all others with it.
+struct Workers::Loop {
+    Loop(const std::function<void(size_t)>& loop_body, size_t loop_count, size_t loop_chunk)
+        : body(loop_body), count(loop_count), chunk(loop_chunk) {}
+
+    const std::function<void(size_t)>& body;  // gone when all is done
+    const size_t count;
+    const size_t chunk;
     std::atomic<size_t> next{0};
-    std::atomic<size_t> generation{0};
-    std::atomic<size_t> busy{0};
-    std::atomic<bool> is_stopping{false};
+    std::atomic<size_t> finished{0};
+    std::mutex mutex;
+    std::condition_variable done;
     std::exception_ptr failure;
 
     void work() {
         for (size_t begin = next.fetch_add(chunk); begin < count; begin = next.fetch_add(chunk)) {
-            for (size_t i = begin; i < std::min(count, begin + chunk); i++) {
+            const size_t end = std::min(count, begin + chunk);
+            for (size_t i = begin; i < end; i++) {
                 try {
-                    (*body)(i);
+                    body(i);
                 } catch (...) {
                     const std::lock_guard lock(mutex);
                     failure = failure ? failure : std::current_exception();
                 }
             }
-        }
-    }
-
-    void serve() {
-        size_t seen = 0;
-        const auto is_wanted = [&] { return is_stopping || generation != seen; };
-        while (!is_stopping) {
-            if (!spin_until(is_wanted)) {
-                std::unique_lock lock(mutex);
-                wake.wait(lock, is_wanted);
-            }
-            if (generation == seen) {
-                return;
-            }
-            seen = generation;
-            work();
-            if (--busy == 0) {
+            if (finished.fetch_add(end - begin) + (end - begin) == count) {
                 const std::lock_guard lock(mutex);
                 done.notify_one();
             }
         }
+    }
+
+    void wait() {
+        const auto is_done = [&] { return finished == count; };
+        if (!spin_until(is_done)) {
+            std::unique_lock lock(mutex);
+            done.wait(lock, is_done);
+        }
+    }
+};
+
+struct Workers::Team {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::vector<std::thread> threads;
+    std::shared_ptr<Loop> loop;
+    std::atomic<size_t> generation{0};
+    std::atomic<bool> is_stopping{false};
+
+    void serve() {
+        size_t seen = 0;
+        const auto is_wanted = [&] { return is_stopping || generation != seen; };
+        while (true) {
+            if (!spin_until(is_wanted)) {
+                std::unique_lock lock(mutex);
+                wake.wait(lock, is_wanted);
+            }
+            if (is_stopping) {
+                return;
+            }
+            newest(seen)->work();
+        }
+    }
+
+    std::shared_ptr<Loop> newest(size_t& seen) {
+        const std::lock_guard lock(mutex);
+        seen = generation;
+        return loop;
     }
 };
 
@@ -105,26 +129,18 @@ void Workers::run(size_t count, const std::function<void(size_t)>& body) {
         }
         return;
     }
-    const std::lock_guard one_at_a_time(team_->run_mutex);
+    const size_t chunk = std::max<size_t>(1, count / (8 * (team_->threads.size() + 1)));
+    const auto loop = std::make_shared<Loop>(body, count, chunk);
     {
         const std::lock_guard lock(team_->mutex);
-        team_->body = &body;
-        team_->count = count;
-        team_->chunk = std::max<size_t>(1, count / (8 * (team_->threads.size() + 1)));
-        team_->next = 0;
-        team_->failure = nullptr;
-        team_->busy = team_->threads.size();
+        team_->loop = loop;
         team_->generation++;
     }
     team_->wake.notify_all();
-    team_->work();
-    const auto is_done = [&] { return team_->busy == 0; };
-    if (!spin_until(is_done)) {
-        std::unique_lock lock(team_->mutex);
-        team_->done.wait(lock, is_done);
-    }
-    if (team_->failure) {
-        std::rethrow_exception(team_->failure);
+    loop->work();
+    loop->wait();
+    if (loop->failure) {
+        std::rethrow_exception(loop->failure);
     }
 }
 

@@ -19,6 +19,7 @@ class Workers {
     void run(size_t count, const std::function<void(size_t)>& body);
 
   private:
+    struct Loop;
     struct Team;
     std::unique_ptr<Team> team_;
 };
