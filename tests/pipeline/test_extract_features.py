@@ -278,6 +278,23 @@ def test_predicates_are_told() -> None:
     r.where(r.x < r.y)
     dag = extract(single(hl.sum(X + r.x)))
     assert [stage.has_predicate for stage in dag.stages] == [False, True, False]
+    loops = [loop.name for loop in dag.stages[1].loops]
+    assert dict(zip(loops, dag.stages[1].condition_loops, strict=True)) == {
+        name: name.startswith("r$") for name in loops
+    }
+
+
+def test_loops_along_which_a_predicate_changes_are_told_through_what_it_reads() -> None:
+    table, total = hl.Func("table"), hl.Func("total")
+    table[X, Y] = X * Y
+    r = hl.RDom([(0, 4), (0, 4)], "r")
+    r.where(table[X, r.y] > 3)
+    total[X, Y] = 0
+    total[X, Y] += r.x
+    total.set_estimates([(0, 8), (0, 8)])
+    stage = extract(total).stages[-1]
+    told = {loop.name for loop, is_told in zip(stage.loops, stage.condition_loops, strict=True) if is_told}
+    assert told == {"x", "r$y"}
 
 
 @pytest.mark.parametrize(

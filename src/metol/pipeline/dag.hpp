@@ -149,13 +149,14 @@ struct Stage {
     bool has_data_dependent_write = false;  // scatter: a left-hand side indexes a load
     bool is_undef = false;                  // the definition is `undef`: no code, leave it unscheduled
     bool is_extern = false;
-    bool is_associative = false;       // every value of the update proven associative (rfactor, atomic)
-    bool has_safe_identities = false;  // of an associative update: partial results may be of nothing
-    bool is_identity = false;          // a single load and nothing else
-    float stepped_addresses = 0;       // of the operations in Address: they move with the loops by known steps
-    bool ends_in_product = false;      // its only value is a multiplication of floats
-    bool has_predicate = false;        // the RDom of the update carries a `where`
-    bool counts_bits = false;          // those that are set, or zeros before or after them
+    bool is_associative = false;           // every value of the update proven associative (rfactor, atomic)
+    bool has_safe_identities = false;      // of an associative update: partial results may be of nothing
+    bool is_identity = false;              // a single load and nothing else
+    float stepped_addresses = 0;           // of the operations in Address: they move with the loops by known steps
+    bool ends_in_product = false;          // its only value is a multiplication of floats
+    bool has_predicate = false;            // the RDom of the update carries a `where`
+    std::vector<uint8_t> condition_loops;  // [loops] along which that may turn from true to false
+    bool counts_bits = false;              // those that are set, or zeros before or after them
 };
 
 struct Func {

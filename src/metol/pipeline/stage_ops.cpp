@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "branching.hpp"
 
@@ -183,6 +184,20 @@ bool contains_load(const ExprGraph& graph, int32_t id, std::vector<int8_t>& know
     return answer;
 }
 
+// Marks the loops that an expression depends on.
+void mark_loops(const ExprGraph& graph, int32_t id, std::vector<uint8_t>& seen, std::vector<uint8_t>& loops) {
+    if (std::exchange(seen[static_cast<size_t>(id)], uint8_t{1})) {
+        return;
+    }
+    const ExprNode& node = graph.node(id);
+    if (node.kind == ExprKind::LoopVariable) {
+        loops[static_cast<size_t>(node.loop)] = 1;
+    }
+    for (int32_t arg : node.args) {
+        mark_loops(graph, arg, seen, loops);
+    }
+}
+
 // Adding a literal folds into the address; leaves are no operations.
 bool is_free_address(const ExprGraph& graph, const ExprNode& node) {
     if (node.args.empty() || node.kind == ExprKind::Likely) {
@@ -216,6 +231,11 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     }
     for (int32_t id : roots.coordinates) {
         walk.visit(id, true);
+    }
+    stage.condition_loops.assign(stage.loops.size(), 0);
+    std::vector<uint8_t> seen(static_cast<size_t>(graph.size()));
+    for (int32_t id : roots.conditions) {
+        mark_loops(graph, id, seen, stage.condition_loops);
     }
     stage.op_histogram.assign(kOpClassCount, 0.0f);
     const auto count = [&](OpClass op, float n = 1) { stage.op_histogram[static_cast<size_t>(op)] += n; };

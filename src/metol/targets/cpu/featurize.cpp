@@ -18,6 +18,9 @@ namespace {
 // loops of others, often not, and every lane of a load through an inlined boundary condition is clamped and gathered.
 constexpr double kClampedShareAtRoot = 0.02;
 constexpr double kClampedShareInside = 0.5;
+// Vectors of this size can leave lanes out (AVX-512). With narrower ones compilers go through the lanes one by one, or
+// use instructions that take as long.
+constexpr int kMaskedVectorBytes = 64;
 
 }  // namespace
 
@@ -141,6 +144,13 @@ bool GroupFeaturizer::writes_densely(const StageContext& context) const {
     return true;
 }
 
+// Does a `where` hold for some lanes of a vector alone?
+bool GroupFeaturizer::has_lanes_apart(const StageContext& context) const {
+    const int loop = context.nest.vector_loop;
+    return loop >= 0 && context.nest.vector_width > 1 &&
+           index_.stage(context.id).condition_loops[static_cast<size_t>(loop)];
+}
+
 // How often a Stage comes back to each point of its Func.
 double reduction_turns(const Stage& stage, const StageNest& nest) {
     double turns = 1;
@@ -247,6 +257,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
                          machine_.vector_bytes,
                          stage.loops.size(),
                          points,
+                         has_lanes_apart(context) && machine_.vector_bytes < kMaskedVectorBytes,
                          is_root ? kClampedShareAtRoot : kClampedShareInside};
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
@@ -270,18 +281,22 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const double registers = std::max(1.0F, out[k_registers_per_vector]);
     const double accumulators = vectors / reduced * registers;
     const double width = context.nest.vector_width;
-    const bool is_scatter = width > 1 && !writes_densely(context);
+    const bool is_scatter = width > 1 && (!writes_densely(context) || tile.is_lane_by_lane);
     // Scattered lanes are put together and taken apart again each time.
+    const bool are_lanes_apart = has_lanes_apart(context);
     const bool is_promoted = is_whole_tile && accumulators < machine_.vector_registers && !is_scatter &&
-                             !stage.has_data_dependent_write && !moves_while_reducing(stage) && are_apart(context);
+                             !stage.has_data_dependent_write && !moves_while_reducing(stage) && !are_lanes_apart &&
+                             are_apart(context);
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;
     const Layout layout = layout_of(stage.func);
+    // What some lanes alone have stored is not known to be what others load.
+    const double turns = are_lanes_apart ? reduced : 1;
     for (const Access& access : stage.self_accesses) {
         const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile, layout);
-        total.dense += loads.dense / visits;
-        total.scalar += loads.scalar / visits;
+        total.dense += turns * loads.dense / visits;
+        total.scalar += turns * loads.scalar / visits;
     }
     const bool is_stored = !is_scatter && !is_in_registers(stage.func);
     const double crossing = width > 1 ? 1 + straddling_share(1, layout.row_period, machine_.vector_bytes) : 1;

@@ -130,6 +130,7 @@ class GroupFeaturizer {
     bool returns_memory();
     bool is_in_registers(int func);
     bool writes_densely(const StageContext& context) const;
+    bool has_lanes_apart(const StageContext& context) const;
     void measure_traffic(const StageContext& context, float* out);
     // What a Stage reads of `producer`, or writes, in one iteration of the outermost loop around it in which that goes
     // along so few runs of memory at once that the prefetcher follows each of them.

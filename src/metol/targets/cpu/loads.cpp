@@ -111,7 +111,7 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
             (producer.bytes_per_point() >= kBroadcastBytes ? loads.dense : loads.scalar) = distinct;
             break;
         case VectorAccess::Dense: {
-            const double clamped = access.is_clamped ? tile.clamped_share : 0;
+            const double clamped = tile.is_lane_by_lane ? 1 : access.is_clamped ? tile.clamped_share : 0;
             const double taps = innermost_dim < 0 ? 1 : access.distinct[static_cast<size_t>(innermost_dim)];
             const double straddling = straddling_share(taps, layout.row_period, tile.vector_bytes);
             loads.dense = (1 - clamped) * distinct * registers * (1 + straddling) * std::max(1.0, std::ceil(stride));

@@ -1,0 +1,82 @@
+"""Vectors of which a `where` takes some lanes alone: below AVX-512 each lane goes by itself.
+
+What the compiler does is in the first test; the others hold the model to it.
+"""
+
+import re
+from pathlib import Path
+
+import halide as hl
+import pytest
+from small_pipelines import SOME_TARGET, X, Y, finish, image, make_space
+
+from metol import _core
+from metol.pipeline import PipelineDag, extract
+
+WIDE_TARGET = SOME_TARGET + "-avx512-avx512_skylake"
+SIZE, LANES = 512, 16
+ROLLOUTS = 300
+
+
+def triangle(*, across: bool) -> tuple[hl.Func, hl.ImageParam]:
+    """Sums of columns down to the diagonal, or down to a line that all of them share."""
+    source = image(SIZE, SIZE, pixel=hl.UInt(8))
+    total = hl.Func("total")
+    r = hl.RDom([(0, SIZE)], "r")
+    r.where(r.x <= (X if across else Y))
+    total[X, Y] = hl.u32(0)
+    total[X, Y] += hl.u32(source[X, r.x]) * hl.u32(Y)
+    return total, source
+
+
+def test_the_compiler_takes_the_lanes_of_such_a_vector_one_by_one(tmp_path: Path) -> None:
+    def inserted_bytes(target: str, *, across: bool) -> int:
+        total, source = triangle(across=across)
+        total.update().vectorize(X, LANES, hl.TailStrategy.RoundUp)
+        path = tmp_path / f"{across}.s"
+        total.compile_to_assembly(str(path), [source], "total", hl.Target(target))
+        return len(re.findall(r"\tvpinsrb\t", path.read_text()))
+
+    assert inserted_bytes(SOME_TARGET, across=True) >= LANES - 1
+    assert inserted_bytes(SOME_TARGET, across=False) == 0
+    assert inserted_bytes(WIDE_TARGET, across=True) == 0
+
+
+def update_rows(target: str, *, across: bool) -> tuple[_core.Space, list[dict[str, float]]]:
+    """The features of the update, where vectors go along the rows."""
+    total, _ = triangle(across=across)
+    dag: PipelineDag = extract(finish(total, sizes=(SIZE, SIZE)))
+    space = make_space(dag, target=target)
+    leaves = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    func = next(i for i, func in enumerate(dag.funcs) if func.name.startswith("total"))
+    update = dag.funcs[func].stages[1]
+    along_rows = [loop.name for loop in dag.stages[update].loops].index("x")
+    rows = []
+    for i in range(ROLLOUTS):
+        leaf = leaves.take([i])
+        if leaf.describe()[func].stages[1].vector_loop == along_rows:
+            (features,) = space.featurize(leaf)
+            rows.append(dict(zip(space.feature_table(), map(float, features[update]), strict=True)))
+    assert rows
+    return space, rows
+
+
+def test_lanes_that_a_condition_tells_apart_are_loaded_and_stored_by_themselves() -> None:
+    _, rows = update_rows(SOME_TARGET, across=True)
+    for row in rows:
+        assert row["scalar_loads_per_vector"] >= 2 * row["vector_size"]  # of the sum, which is not kept in registers
+        assert row["vector_stores"] == 0
+
+
+def test_lanes_that_share_a_condition_go_together() -> None:
+    _, rows = update_rows(SOME_TARGET, across=False)
+    assert min(row["scalar_loads_per_vector"] for row in rows) == 0
+    assert min(row["vector_stores"] / row["num_vectors"] for row in rows) < 0.1  # sums stay in registers
+
+
+@pytest.mark.parametrize("across", [True, False])
+def test_wide_vectors_leave_lanes_out(across: bool) -> None:
+    _, rows = update_rows(WIDE_TARGET, across=across)
+    assert {row["scalar_loads_per_vector"] for row in rows} <= {0.0, 1.0}  # a factor that all lanes share
+    is_stored_each_time = min(row["vector_stores"] / row["num_vectors"] for row in rows) >= 1
+    assert is_stored_each_time == across
