@@ -193,7 +193,7 @@ def test_what_the_paper_tried_works(how: dict[str, str]) -> None:
 
 def test_time_is_kept_to() -> None:
     space = space_of("pyramid")
-    found = MonteCarlo(trees=2).search(space, MODEL, Budget.start(0.2))
+    found = MonteCarlo(trees=2).search(space, MODEL, Budget.start(1.0))
     assert found.is_complete
     assert len(found.alternatives) > 0
 
