@@ -10,8 +10,7 @@ import halide as hl
 import pytest
 from small_pipelines import SOME_TARGET, X, Y, finish, image, make_space
 
-from metol import _core
-from metol.pipeline import PipelineDag, extract
+from metol.pipeline import extract
 
 WIDE_TARGET = SOME_TARGET + "-avx512-avx512_skylake"
 SIZE, LANES = 512, 16
@@ -42,10 +41,10 @@ def test_the_compiler_takes_the_lanes_of_such_a_vector_one_by_one(tmp_path: Path
     assert inserted_bytes(WIDE_TARGET, across=True) == 0
 
 
-def update_rows(target: str, *, across: bool) -> tuple[_core.Space, list[dict[str, float]]]:
+def update_rows(target: str, *, across: bool) -> list[dict[str, float]]:
     """The features of the update, where vectors go along the rows."""
     total, _ = triangle(across=across)
-    dag: PipelineDag = extract(finish(total, sizes=(SIZE, SIZE)))
+    dag = extract(finish(total, sizes=(SIZE, SIZE)))
     space = make_space(dag, target=target)
     leaves = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
     func = next(i for i, func in enumerate(dag.funcs) if func.name.startswith("total"))
@@ -58,25 +57,25 @@ def update_rows(target: str, *, across: bool) -> tuple[_core.Space, list[dict[st
             (features,) = space.featurize(leaf)
             rows.append(dict(zip(space.feature_table(), map(float, features[update]), strict=True)))
     assert rows
-    return space, rows
+    return rows
 
 
 def test_lanes_that_a_condition_tells_apart_are_loaded_and_stored_by_themselves() -> None:
-    _, rows = update_rows(SOME_TARGET, across=True)
+    rows = update_rows(SOME_TARGET, across=True)
     for row in rows:
         assert row["scalar_loads_per_vector"] >= 2 * row["vector_size"]  # of the sum, which is not kept in registers
         assert row["vector_stores"] == 0
 
 
 def test_lanes_that_share_a_condition_go_together() -> None:
-    _, rows = update_rows(SOME_TARGET, across=False)
+    rows = update_rows(SOME_TARGET, across=False)
     assert min(row["scalar_loads_per_vector"] for row in rows) == 0
     assert min(row["vector_stores"] / row["num_vectors"] for row in rows) < 0.1  # sums stay in registers
 
 
 @pytest.mark.parametrize("across", [True, False])
 def test_wide_vectors_leave_lanes_out(across: bool) -> None:
-    _, rows = update_rows(WIDE_TARGET, across=across)
+    rows = update_rows(WIDE_TARGET, across=across)
     assert {row["scalar_loads_per_vector"] for row in rows} <= {0.0, 1.0}  # a factor that all lanes share
     is_stored_each_time = min(row["vector_stores"] / row["num_vectors"] for row in rows) >= 1
     assert is_stored_each_time == across

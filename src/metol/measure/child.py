@@ -1,8 +1,6 @@
 """The child process: builds, schedules, compiles, verifies and times one schedule, as its parent asks over a pipe.
 
-Run as ``python -m metol.measure.child ANSWER_FD PARENT_PID THREADS MEMORY_BYTES``. Requests arrive on stdin, answers
-leave on ANSWER_FD, and whatever Halide or the user's builder prints goes to stderr. It may crash, hang or be killed at
-any moment: the parent records that.
+Run as ``python -m metol.measure.child ANSWER_FD PARENT_PID THREADS MEMORY_BYTES``; `serving` has how it is asked.
 """
 
 import contextlib

@@ -252,12 +252,13 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Trips& points = context.tile;
     const bool is_root = nest_[stage.func].placement == Placement::Root;
+    const bool are_lanes_apart = has_lanes_apart(context);
     const TileShape tile{context.nest.vector_loop,
                          context.nest.vector_width,
                          machine_.vector_bytes,
                          stage.loops.size(),
                          points,
-                         has_lanes_apart(context) && machine_.vector_bytes < kMaskedVectorBytes,
+                         are_lanes_apart && machine_.vector_bytes < kMaskedVectorBytes,
                          is_root ? kClampedShareAtRoot : kClampedShareInside};
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
@@ -283,7 +284,6 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const double width = context.nest.vector_width;
     const bool is_scatter = width > 1 && (!writes_densely(context) || tile.is_lane_by_lane);
     // Scattered lanes are put together and taken apart again each time.
-    const bool are_lanes_apart = has_lanes_apart(context);
     const bool is_promoted = is_whole_tile && accumulators < machine_.vector_registers && !is_scatter &&
                              !stage.has_data_dependent_write && !moves_while_reducing(stage) && !are_lanes_apart &&
                              are_apart(context);
