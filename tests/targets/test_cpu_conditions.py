@@ -41,6 +41,38 @@ def test_the_compiler_takes_the_lanes_of_such_a_vector_one_by_one(tmp_path: Path
     assert inserted_bytes(WIDE_TARGET, across=True) == 0
 
 
+def in_parts() -> tuple[hl.Func, hl.Func]:
+    """Sums of rows whose length no vector divides, in two steps; and what the first of them makes."""
+    source = image(SIZE - 3, SIZE)
+    total = hl.Func("total")
+    r = hl.RDom([(0, SIZE - 3)], "r")
+    total[Y] = hl.i32(0)
+    total[Y] += source[r, Y]
+    outer, inner, lane = hl.RVar("outer"), hl.RVar("inner"), hl.Var("lane")
+    total.update().split(r, outer, inner, LANES, hl.TailStrategy.GuardWithIf)
+    return total, total.update().rfactor(inner, lane)
+
+
+def test_vectors_are_whole_until_a_split_ends(tmp_path: Path) -> None:
+    total, parts = in_parts()
+    lane = next(var for var in parts.args() if var.name() == "lane")
+    parts.compute_root().update().vectorize(lane, LANES)
+    path = tmp_path / "lowered.stmt"
+    total.compile_to_lowered_stmt(str(path), total.infer_arguments(), hl.StmtOutputFormat.Text)
+    loads = re.findall(r"source(?:\$\d+)?\[ramp\(.*", path.read_text())
+    assert [" if " in load for load in loads] == [False, True]
+
+
+def test_that_a_split_has_not_ended_tells_no_lanes_apart() -> None:
+    total, parts = in_parts()
+    parts.compute_root()
+    dag = extract(finish(total, sizes=(SIZE,)))
+    func = next(i for i, func in enumerate(dag.funcs) if "intm" in func.name)
+    update = dag.stages[dag.funcs[func].stages[1]]
+    assert update.has_predicate
+    assert not any(update.condition_loops)
+
+
 def update_rows(target: str, *, across: bool) -> list[dict[str, float]]:
     """The features of the update, where vectors go along the rows."""
     total, _ = triangle(across=across)

@@ -184,12 +184,17 @@ bool contains_load(const ExprGraph& graph, int32_t id, std::vector<int8_t>& know
     return answer;
 }
 
-// Marks the loops that an expression depends on.
+// Marks the loops along which a condition may turn from true to false. Not those of what is said to be likely, such as that
+// a split, which rfactor takes along as a condition, has not reached the end: Halide writes vectors out for the case
+// that it holds for all of their lanes.
 void mark_loops(const ExprGraph& graph, int32_t id, std::vector<uint8_t>& seen, std::vector<uint8_t>& loops) {
     if (std::exchange(seen[static_cast<size_t>(id)], uint8_t{1})) {
         return;
     }
     const ExprNode& node = graph.node(id);
+    if (node.kind == ExprKind::Likely) {
+        return;
+    }
     if (node.kind == ExprKind::LoopVariable) {
         loops[static_cast<size_t>(node.loop)] = 1;
     }
