@@ -30,10 +30,10 @@ demo: $(HAS_PACKAGE)  ## Schedule Harris corners and run it beside Halide's own 
 	$(BIN)/metol demo --image out/harris.png
 
 test: lint  ## Run every check and every test.
-	$(BIN)/pytest --numprocesses auto
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 test-fast: lint  ## Run every check, and the tests that are not marked slow.
-	$(BIN)/pytest --numprocesses auto -m "not slow"
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow"
 
 lint: $(HAS_PACKAGE) $(HAS_DEV_TOOLS)  ## Run the checks alone.
 	$(BIN)/ruff check .

@@ -16,6 +16,9 @@ from metol.measure import find_ptxas, process
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
+# An OpenCL device on the CPU compiles a kernel for each size of a block: the less it optimizes, the sooner tests end.
+os.environ.setdefault("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+
 START_INTERPRETER = process.start_interpreter
 
 

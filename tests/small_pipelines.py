@@ -411,33 +411,40 @@ def output_sizes(name: str) -> Iterator[Size]:
         yield (*size[: len(full)], *channel_count)
 
 
+@cache
+def _exact_cases(name: str, build: Callable[[], hl.Pipeline]) -> tuple[Case, ...]:
+    """Inputs for outputs of each size, and what everything at root makes of them."""
+    pipeline = build()
+    schedule_at_root(pipeline)
+    reference = CompiledPipeline.compile(pipeline, hl.get_host_target())
+    types = [str(t) for func in pipeline.outputs() for t in func.types()]
+    return tuple(_exact_case(reference, size, types, _FIXED_INPUTS.get(name)) for size in output_sizes(name))
+
+
+def _exact_case(reference: CompiledPipeline, size: Size, types: list[str], fixed: Size | None) -> Case:
+    outputs = tuple(_shape(type_, size) for type_ in types)
+    wanted = [_shape(str(a.type), fixed or (1,) * a.dimensions) for a in reference.arguments]
+    if fixed is None:
+        wanted = list(reference.query_inputs(wanted, outputs)[0])
+    rng = np.random.default_rng(0)
+    inputs = tuple(
+        Input(a.name, array=shape.view(_random(shape, rng)), mins=shape.mins)
+        for a, shape in zip(reference.arguments, wanted, strict=True)
+    )
+    case = Case("x".join(map(str, size)), inputs, outputs)
+    expected, _ = reference.run_once(case)
+    case = Case(case.name, inputs, outputs, expected, (Tolerance(0, 0),) * len(expected))
+    # A schedule that reads beyond an input dies of it.
+    return fence_inputs(case, at_end=bool(sum(size) % 3))
+
+
 class ExactRuns:
     """Runs schedules of one pipeline on outputs and inputs of exactly the sizes that are needed."""
 
     def __init__(self, name: str, build: Callable[[], hl.Pipeline] | None = None, target: str = "host") -> None:
         self.build = build or PIPELINES[name]
         self.target = hl.Target(target)
-        pipeline = self.build()
-        schedule_at_root(pipeline)
-        self.reference = CompiledPipeline.compile(pipeline, hl.get_host_target())
-        types = [str(t) for func in pipeline.outputs() for t in func.types()]
-        self.cases = [self._case(size, types, _FIXED_INPUTS.get(name)) for size in output_sizes(name)]
-
-    def _case(self, size: Size, types: list[str], fixed: Size | None) -> Case:
-        outputs = tuple(_shape(type_, size) for type_ in types)
-        wanted = [_shape(str(a.type), fixed or (1,) * a.dimensions) for a in self.reference.arguments]
-        if fixed is None:
-            wanted = list(self.reference.query_inputs(wanted, outputs)[0])
-        rng = np.random.default_rng(0)
-        inputs = tuple(
-            Input(a.name, array=shape.view(_random(shape, rng)), mins=shape.mins)
-            for a, shape in zip(self.reference.arguments, wanted, strict=True)
-        )
-        case = Case("x".join(map(str, size)), inputs, outputs)
-        expected, _ = self.reference.run_once(case)
-        case = Case(case.name, inputs, outputs, expected, (Tolerance(0, 0),) * len(expected))
-        # A schedule that reads beyond an input dies of it.
-        return fence_inputs(case, at_end=bool(sum(size) % 3))
+        self.cases = _exact_cases(name, self.build)
 
     def check(self, schedule: Schedule) -> None:
         """Apply, compile, run at every size, and compare every element."""

@@ -225,7 +225,7 @@ def outcome_of(folder: Path, app: str, experiment: str, *words: str) -> Outcome:
 
 @pytest.mark.slow
 def test_every_way_to_get_a_schedule_is_tried(tmp_path: Path) -> None:
-    outcome = outcome_of(tmp_path, "blur", "adams-fig8", "--budget", "15s", "--rounds", "2")
+    outcome = outcome_of(tmp_path, "blur", "adams-fig8", "--budget", "6s", "--rounds", "2")
     assert [point.series for point in outcome.points] == [
         "mullapudi2016", "mullapudi2016 tuned", "metol greedy", "metol beam", "metol sample-32", "metol tune",
         "metol retrained", "hand",

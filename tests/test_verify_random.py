@@ -25,7 +25,7 @@ def test_searched_schedules_of_small_random_programs_are_right() -> None:
 
 @pytest.mark.slow
 def test_searched_schedules_of_random_programs_are_right() -> None:
-    assert failures(RandomRun(16, seed=8, most_funcs=12)) == []
+    assert failures(RandomRun(8, seed=8, most_funcs=12)) == []
 
 
 @pytest.mark.slow

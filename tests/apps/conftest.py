@@ -18,12 +18,10 @@ def _all_funcs(pipeline: hl.Pipeline) -> list[hl.Func]:
     return [func for func in funcs if func.name().split("$")[0] not in wrappers]
 
 
-class _RootProgram:
-    """A pipeline compiled with every Func at root; without a schedule, all would be inlined into the output."""
+class _Program:
+    """A scheduled pipeline, compiled."""
 
     def __init__(self, pipeline: hl.Pipeline) -> None:
-        for func in _all_funcs(pipeline):
-            func.compute_root()
         arguments = [argument for argument in pipeline.infer_arguments() if argument.name]
         self._names = [argument.name for argument in arguments]
         self._callable = pipeline.compile_to_callable(arguments, hl.get_host_target())
@@ -35,10 +33,23 @@ class _RootProgram:
         return output
 
 
+def _compile_at_root(pipeline: hl.Pipeline) -> _Program:
+    """Compile with every Func at root; without a schedule, all would be inlined into the output."""
+    for func in _all_funcs(pipeline):
+        func.compute_root()
+    return _Program(pipeline)
+
+
+@pytest.fixture(scope="session")
+def compile_scheduled():
+    """Give a function from a scheduled pipeline to an object whose `run(inputs, output)` runs it."""
+    return _Program
+
+
 @pytest.fixture(scope="session")
 def compile_at_root():
-    """Give a function from a pipeline to an object whose `run(inputs, output)` runs it."""
-    return _RootProgram
+    """Give the same for a pipeline without a schedule."""
+    return _compile_at_root
 
 
 @pytest.fixture(scope="session")
@@ -50,11 +61,11 @@ def all_funcs():
 @pytest.fixture(scope="session")
 def realize():
     """Compute the output of an app at a shape; each app is compiled once a session."""
-    programs: dict[str, _RootProgram] = {}
+    programs: dict[str, _Program] = {}
 
     def realize(app: App, output_shape: Shape, inputs: Inputs) -> Array:
         if app.name not in programs:
-            programs[app.name] = _RootProgram(app.build())
+            programs[app.name] = _compile_at_root(app.build())
         return programs[app.name].run(inputs, app.empty_output(output_shape))
 
     return realize

@@ -8,6 +8,8 @@ import pytest
 import metol_apps
 
 APPS = [metol_apps.get(name) for name in metol_apps.names("full") + metol_apps.variants() + metol_apps.network()]
+# Their many Funcs take LLVM seconds.
+COMPILES_SLOWLY = {"local_laplacian", "interpolate", "lens_blur", "stencil_chain", "bgu"}
 
 
 @pytest.fixture(params=APPS, ids=[app.name for app in APPS])
@@ -15,6 +17,11 @@ def app(request):
     return request.param
 
 
+@pytest.mark.parametrize(
+    "app",
+    [pytest.param(one, marks=pytest.mark.slow) if one.name in COMPILES_SLOWLY else one for one in APPS],
+    ids=[one.name for one in APPS],
+)
 def test_app_matches_its_reference_at_two_shapes_and_notices_other_inputs(app, realize):
     # One test, which workers that share the tests do not compile twice.
     references = {}

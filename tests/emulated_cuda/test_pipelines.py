@@ -27,7 +27,7 @@ def test_schedules_for_cuda_keep_the_result(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [(name, (1,)) for name in ("chain", "convolution", "tuples", "pyramid")]
-    + [pytest.param(name, tuple(range(2, 6)), marks=pytest.mark.slow) for name in PIPELINES],
+    + [pytest.param(name, (2, 3), marks=pytest.mark.slow) for name in PIPELINES],
 )
 def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
     dag, space = gpu_space(PIPELINES[name])

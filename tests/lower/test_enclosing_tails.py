@@ -64,7 +64,7 @@ def test_loops_that_are_not_guarded_read_nothing_beyond_an_input(
 ) -> None:
     dag, found = leaves
     runs = ExactRuns("layers", layers)
-    for leaf in found[:4]:
+    for leaf in found[:2]:
         runs.check(schedule_of(layers, dag, leaf))
 
 

@@ -35,7 +35,7 @@ def nested(space: _core.Space, wanted: int, tries: int = 600) -> list[_core.Stat
 def test_nested_parallel_loops_keep_the_result(build) -> None:
     dag, space = cpu_space(build)
     runs = ExactRuns(build.__name__, build)
-    leaves = nested(space, 4)
+    leaves = nested(space, 2)
     assert leaves
     for leaf in leaves:
         schedule = schedule_of(build, dag, leaf)

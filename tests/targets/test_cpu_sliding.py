@@ -22,7 +22,7 @@ from metol.pipeline import extract
 
 ROLLOUTS = 300
 # Of one pipeline, lowered by Halide.
-MOST_LOWERED = 25
+MOST_LOWERED = 10
 # Enough for windows that slide within a task over tiles of several rows.
 WIDE, HIGH = 320, 200
 
