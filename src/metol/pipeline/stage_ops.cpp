@@ -184,9 +184,9 @@ bool contains_load(const ExprGraph& graph, int32_t id, std::vector<int8_t>& know
     return answer;
 }
 
-// Marks the loops along which a condition may turn from true to false. Not those of what is said to be likely, such as that
-// a split, which rfactor takes along as a condition, has not reached the end: Halide writes vectors out for the case
-// that it holds for all of their lanes.
+// Marks the loops along which a condition may turn from true to false. Not those of what is said to be likely, such as
+// that a split, which rfactor takes along as a condition, has not reached its end: Halide writes vectors out for the
+// case that it holds for all of their lanes.
 void mark_loops(const ExprGraph& graph, int32_t id, std::vector<uint8_t>& seen, std::vector<uint8_t>& loops) {
     if (std::exchange(seen[static_cast<size_t>(id)], uint8_t{1})) {
         return;
