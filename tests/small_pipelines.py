@@ -377,6 +377,11 @@ def schedule_with(build: Callable[[], hl.Pipeline], directives: tuple[Directive,
     )
 
 
+def func_named(dag: PipelineDag, name: str) -> int:
+    """The id of a Func, without what Halide adds to tell namesakes apart."""
+    return next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == name)
+
+
 def sizes_of(build: Callable[[], hl.Pipeline]) -> BufferSizes:
     """What the schedules of a pipeline are made for."""
     dag = extract(build())

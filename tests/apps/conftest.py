@@ -21,15 +21,17 @@ def _all_funcs(pipeline: hl.Pipeline) -> list[hl.Func]:
 class _Program:
     """A scheduled pipeline, compiled."""
 
-    def __init__(self, pipeline: hl.Pipeline) -> None:
+    def __init__(self, pipeline: hl.Pipeline, target: str = "host") -> None:
         arguments = [argument for argument in pipeline.infer_arguments() if argument.name]
         self._names = [argument.name for argument in arguments]
-        self._callable = pipeline.compile_to_callable(arguments, hl.get_host_target())
+        self._callable = pipeline.compile_to_callable(arguments, hl.Target(target))
 
     def run(self, inputs: Inputs, output: Array) -> Array:
         """Fill `output` from inputs found by parameter name, and return it."""
         values = [inputs[name] for name in self._names]
-        self._callable(*(hl.Buffer(v) if isinstance(v, np.ndarray) else v for v in values), hl.Buffer(output))
+        buffer = hl.Buffer(output)
+        self._callable(*(hl.Buffer(v) if isinstance(v, np.ndarray) else v for v in values), buffer)
+        buffer.copy_to_host()
         return output
 
 
@@ -41,15 +43,21 @@ def _compile_at_root(pipeline: hl.Pipeline) -> _Program:
 
 
 @pytest.fixture(scope="session")
-def compile_scheduled():
-    """Give a function from a scheduled pipeline to an object whose `run(inputs, output)` runs it."""
-    return _Program
+def compile_at_root():
+    """Give a function from a pipeline to an object whose `run(inputs, output)` runs it."""
+    return _compile_at_root
 
 
 @pytest.fixture(scope="session")
-def compile_at_root():
-    """Give the same for a pipeline without a schedule."""
-    return _compile_at_root
+def computes_reference():
+    """Run the scheduled pipeline of an app at a shape, and compare with its reference."""
+
+    def computes_reference(app: App, pipeline: hl.Pipeline, shape: Shape, target: str = "host") -> bool:
+        inputs = app.inputs(shape, seed=1)
+        output = _Program(pipeline, target).run(inputs, app.empty_output(shape))
+        return app.tolerance.accepts(output, app.reference(inputs))
+
+    return computes_reference
 
 
 @pytest.fixture(scope="session")

@@ -26,15 +26,13 @@ def test_a_schedule_by_hand_is_verified_like_any_other() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUITE)
-def test_schedules_by_hand_are_right(name: str, compile_scheduled) -> None:
+def test_schedules_by_hand_are_right(name: str, computes_reference) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()
     schedule_by_hand(name, pipeline, lanes=8)
     # Of the estimated size, which alone it is made for, a part of many tiles: there the reference takes no long time.
     shape = (*app.output_shape[:-2], *map(min, app.output_shape[-2:], (640, 768)))
-    inputs = app.inputs(shape)
-    output = compile_scheduled(pipeline).run(inputs, app.empty_output(shape))
-    assert app.tolerance.accepts(output, app.reference(inputs))
+    assert computes_reference(app, pipeline, shape)
 
 
 def test_what_nobody_has_scheduled_is_refused() -> None:

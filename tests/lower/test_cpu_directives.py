@@ -17,6 +17,7 @@ from small_pipelines import (
     chain,
     cpu_space,
     finish,
+    func_named,
     image,
     input_read_twice,
     make_space,
@@ -118,7 +119,7 @@ def test_loads_are_predicated_only_where_they_are_dense() -> None:
     # `down` reads every second element: predicated, Halide 21 reads others.
     dag, space = cpu_space(pyramid)
     leaves = space.rollout(space.root().take([0] * 60), list(range(60)))
-    down = next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == "down")
+    down = func_named(dag, "down")
     for position in range(60):
         schedule = schedule_of(pyramid, dag, leaves.take([position]))
         calls = [d for d in schedule.directives if d.func == down]
@@ -217,7 +218,7 @@ def coloured() -> hl.Pipeline:
 def test_loops_may_round_up_where_reads_are_clamped_along_them() -> None:
     dag, space = cpu_space(coloured)
     leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
-    edges = next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == "edges")
+    edges = func_named(dag, "edges")
     tails: dict[str, set[Tail]] = {"v": set(), "c": set()}
     for position in range(200):
         for d in schedule_of(coloured, dag, leaves.take([position])).directives:
@@ -232,9 +233,7 @@ def test_loops_may_round_up_where_reads_are_clamped_along_them() -> None:
 def test_no_loop_with_predicated_loads_encloses_what_reads_an_input() -> None:
     # The region of what is computed inside would be rounded up, and with it what is read of the input.
     dag, space = cpu_space(input_read_twice)
-    inner, outer = (
-        next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == name) for name in ("inner", "outer")
-    )
+    inner, outer = (func_named(dag, name) for name in ("inner", "outer"))
     leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
     tails_where_inside: dict[bool, set[Tail]] = {True: set(), False: set()}
     for position in range(200):

@@ -2,7 +2,7 @@
 
 import halide as hl
 import pytest
-from small_pipelines import C, ExactRuns, X, Y, cpu_space, finish, image, schedule_of
+from small_pipelines import C, ExactRuns, X, Y, cpu_space, finish, func_named, image, schedule_of
 
 from metol import _core
 from metol.lower import Call, Tail
@@ -24,10 +24,6 @@ def layers() -> hl.Pipeline:
     kept[C, X, Y] = hl.max(summed[C, X, Y], 7)
     output[X, Y] = sum((kept[c, X + c, Y] for c in range(1, CHANNELS)), kept[0, X, Y])
     return finish(output, sizes=SIZES)
-
-
-def func_named(dag: PipelineDag, name: str) -> int:
-    return next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == name)
 
 
 def inside(dag: PipelineDag, leaf: _core.States) -> bool:

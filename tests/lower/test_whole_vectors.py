@@ -4,7 +4,19 @@ from collections.abc import Callable
 
 import halide as hl
 import pytest
-from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, cpu_space, finish, gpu_space, image, schedule_of
+from small_pipelines import (
+    HEIGHT,
+    WIDTH,
+    ExactRuns,
+    X,
+    Y,
+    cpu_space,
+    finish,
+    func_named,
+    gpu_space,
+    image,
+    schedule_of,
+)
 
 from metol import _core
 from metol.lower import Call, Directive, Tail, gpu_directives
@@ -39,14 +51,10 @@ def open_sums() -> hl.Pipeline:
     return sums(held)
 
 
-def summed_of(dag: PipelineDag) -> int:
-    return next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == "summed")
-
-
 def splits_along_vectors(build: Callable[[], hl.Pipeline]) -> tuple[list[Directive], list[_core.States], PipelineDag]:
     """Return the splits of whole loops that run in vectors, of all updates of random loop nests."""
     dag, space = cpu_space(build)
-    summed = summed_of(dag)
+    summed = func_named(dag, "summed")
     found, kept = [], []
     rolled = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
     for number in range(ROLLOUTS):
@@ -94,7 +102,7 @@ def test_sums_that_would_read_more_of_an_input_are_guarded() -> None:
 
 def test_blocks_of_sums_on_a_gpu_are_guarded() -> None:
     dag, space = gpu_space(clamped_sums)
-    summed = summed_of(dag)
+    summed = func_named(dag, "summed")
     rolled = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
     tails = {
         directive.args[-1]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import halide as hl
 import numpy as np
 import pytest
-from small_pipelines import PIPELINES, C, X, Y, finish, image, make_space, symmetric
+from small_pipelines import PIPELINES, C, X, Y, finish, func_named, image, make_space, symmetric
 
 from metol import SearchOptions, _core, autoschedule
 from metol.pipeline import PipelineDag, extract
@@ -221,7 +221,7 @@ def hulls(x: int, y: int) -> int:
 def test_work_inside_a_tile_is_close_to_that_of_all_tiles() -> None:
     dag, space = space_of(plus_transpose_inside, iterations=True)
     _, middle_space = space_of(plus_transpose_inside, iterations=False)
-    once = next(i for i, func in enumerate(dag.funcs) if func.name.startswith("once"))
+    once = func_named(dag, "once")
     (stage,) = dag.funcs[once].stages
     column = list(space.feature_table()).index("points_computed_total")
     ratios, off = [], []
@@ -270,7 +270,7 @@ def test_two_tiles_are_read_off_the_diagonal() -> None:
 @pytest.mark.parametrize("build", [plus_transpose, plus_transpose_inside])
 def test_what_is_read_along_and_across_is_computed_once(build: Callable[[], hl.Pipeline]) -> None:
     dag = extract(build())
-    once = next(i for i, func in enumerate(dag.funcs) if func.name.startswith("once"))
+    once = func_named(dag, "once")
     options = SearchOptions(budget_seconds=None)
     found = autoschedule(build(), machine=CpuMachine.default(threads=2), options=options, verify=True)
     assert found.origin == "search"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import halide as hl
-from small_pipelines import SOME_TARGET, X, Y, finish, image, make_space
+from small_pipelines import SOME_TARGET, X, Y, finish, func_named, image, make_space
 
 from metol import _core
 from metol.pipeline import PipelineDag, extract
@@ -38,10 +38,6 @@ def test_the_compiler_shares_what_rows_have_in_common_only_where_it_knows_their_
     assert multiplications(is_known=False) == ROWS * TAPS + ROWS
 
 
-def named(dag: PipelineDag, name: str) -> int:
-    return next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == name)
-
-
 def rolled_out(build: Callable[[], hl.Pipeline]) -> tuple[PipelineDag, _core.Space, list[_core.States]]:
     dag = extract(build())
     space = make_space(dag)
@@ -61,7 +57,7 @@ def stencil() -> hl.Pipeline:
 def test_tiles_share_loads_of_what_is_computed_inside_and_not_at_root() -> None:
     dag, space, leaves = rolled_out(stencil)
     loads = list(space.feature_table()).index("vector_loads_per_vector")
-    across, output = named(dag, "across"), named(dag, "output")
+    across, output = func_named(dag, "across"), func_named(dag, "output")
     stage = dag.funcs[output].stages[0]
     found: dict[_core.Placement, set[tuple[int, float]]] = {}
     for leaf in leaves:
@@ -95,7 +91,7 @@ def fewest_stores(*, in_tiles: bool) -> float:
     """Of all roll-outs with tiles of several rows and vectors: stores of sums for each vector of products."""
     dag, space, leaves = rolled_out(lambda: sums(in_tiles=in_tiles))
     table = list(space.feature_table())
-    product = named(dag, "product")
+    product = func_named(dag, "product")
     stage = dag.funcs[product].stages[1]
     rows_loop = [-1 if loop.is_reduction else loop.pure_dim for loop in dag.stages[stage].loops].index(1)
     shares = []
@@ -130,7 +126,7 @@ def test_rows_a_page_apart_leave_a_first_level_cache_again() -> None:
     def bytes_into_l1(columns: int) -> list[float]:
         dag, space, leaves = rolled_out(lambda: table_of(columns))
         column = list(space.feature_table()).index("bytes_into_l1")
-        stage = dag.funcs[named(dag, "product")].stages[1]
+        stage = dag.funcs[func_named(dag, "product")].stages[1]
         return [float(space.featurize(leaf)[0][stage][column]) for leaf in leaves]
 
     spread, crowded = bytes_into_l1(1040), bytes_into_l1(1024)
@@ -153,11 +149,11 @@ def test_rows_read_at_numbers_from_memory_come_in_by_vectors() -> None:
     # Any of 2048 rows may be read, so the region is larger than a cache; of each, a vector reads two lines at most.
     dag, space, leaves = rolled_out(picked_rows)
     columns = list(space.feature_table())
-    stage = dag.funcs[named(dag, "picked")].stages[1]
+    stage = dag.funcs[func_named(dag, "picked")].stages[1]
     (along_rows,) = (i for i, loop in enumerate(dag.stages[stage].loops) if loop.pure_dim == 0)
     lines = []
     for leaf in leaves:
-        nest = leaf.describe()[named(dag, "picked")].stages
+        nest = leaf.describe()[func_named(dag, "picked")].stages
         if len(nest) > 1 and nest[1].vector_loop == along_rows:
             row = dict(zip(columns, space.featurize(leaf)[0][stage], strict=True))
             lines.append(row["bytes_into_l1"] / 64 / row["num_vectors"])

@@ -155,7 +155,7 @@ struct Stage {
     float stepped_addresses = 0;           // of the operations in Address: they move with the loops by known steps
     bool ends_in_product = false;          // its only value is a multiplication of floats
     bool has_predicate = false;            // the RDom of the update carries a `where`
-    std::vector<uint8_t> condition_loops;  // [loops] along which that may turn from true to false
+    std::vector<uint8_t> condition_loops;  // [loops] along which it turns, but for what is likely
     bool counts_bits = false;              // those that are set, or zeros before or after them
 };
 
