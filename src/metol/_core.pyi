@@ -365,6 +365,9 @@ class FuncSchedule:
     @property
     def stages(self) -> list[StageNest]: ...
 
+def cpu_tile_orders(dag: PipelineDag, schedules: Sequence[FuncSchedule]) -> list[list[int]]:
+    """How the loops of the tiles of reductions nest, innermost first: [Stages][loops], none for other Stages."""
+
 # The search: a machine and options enter, batches of states leave.
 
 class MachineParameters:
@@ -400,12 +403,14 @@ class CpuParameters(MachineParameters):
     seconds_per_segment: float
     seconds_per_written_segment: float
     seconds_per_contested_store: float
+    seconds_per_spill: float
     tiled_slowdown: float
     tiled_slowdown_all_cores: float
     fault_threshold_bytes: int
     vector_registers: int
     register_seconds: list[float]
     added_seconds_share: list[float]
+    chained_step_seconds: list[float]
     scalar_point_seconds: list[float]
 
 class GpuParameters(MachineParameters):

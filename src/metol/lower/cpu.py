@@ -35,8 +35,15 @@ def cpu_directives(
         options: What the user promised about the outputs.
     """
     facts = facts_of_nests(dag, schedules)
+    orders = _core.cpu_tile_orders(dag, schedules)
     nests = {
-        stage: _StageLoops(dag, stage, schedule.stages[position], shares_loops=schedule.func in facts.share_loops)
+        stage: _StageLoops(
+            dag,
+            stage,
+            schedule.stages[position],
+            tile_order=() if schedule.func in facts.share_loops else orders[stage],
+            shares_loops=schedule.func in facts.share_loops,
+        )
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
@@ -138,7 +145,11 @@ class _Piece:
 class _StageLoops:
     """The loops of one Stage: how each is split, in which order they nest, which are parallel, vectors, unrolled."""
 
-    def __init__(self, dag: PipelineDag, stage_id: int, nest: _core.StageNest, *, shares_loops: bool) -> None:
+    def __init__(
+        self, dag: PipelineDag, stage_id: int, nest: _core.StageNest, *, tile_order: Sequence[int], shares_loops: bool
+    ) -> None:
+        self.tile_order = tile_order
+        """Loops whose parts in the tile nest in this order, innermost first; empty where they nest as the others do."""
         self.shares_loops = shares_loops
         self.stage = dag.stages[stage_id]
         self.nest = nest
@@ -200,10 +211,19 @@ class _StageLoops:
                 loop for loop, r in zip(order, is_reduction, strict=True) if not r
             ]
         pieces = [piece for loop in order for piece in self.pieces[loop] if piece.level == level]
+        if level == self.tile_level and self.tile_order:
+            pieces.sort(key=self._place_in_tile)
         if level == 0 and self.nest.is_parallel and self.fused is None:
             # Of loops that stay apart, that of most iterations goes outermost: its guarded ones are the smallest part.
             pieces.sort(key=lambda piece: -piece.trips)
         return pieces
+
+    def _place_in_tile(self, piece: _Piece) -> int:
+        """Where a part of a loop goes in a tile that has an order: reductions outside, the lanes of vectors inside."""
+        (loop,) = (loop for loop, pieces in enumerate(self.pieces) if piece in pieces)
+        if piece is self.pieces[self.nest.vector_loop][-1]:
+            return 1
+        return -self.tile_order.index(loop) if loop in self.tile_order else -len(self.tile_order)
 
     def _parallel(self) -> list[_Piece]:
         """The parallel loops, outermost first."""

@@ -3,7 +3,9 @@
 
 #include <pybind11/stl.h>
 
+#include "schedule/pipeline_index.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
+#include "targets/cpu/tile_order.hpp"
 #include "targets/gpu/gpu_parameters.hpp"
 #include "targets/gpu/limits.hpp"
 
@@ -28,13 +30,15 @@ void bind_targets(py::module_& m) {
                                             METOL_FIELD(seconds_per_byte_to_memory) METOL_FIELD(
                                                 seconds_per_byte_to_memory_all_cores) METOL_FIELD(seconds_per_segment)
                                                 METOL_FIELD(seconds_per_written_segment)
-                                                    METOL_FIELD(seconds_per_contested_store) METOL_FIELD(tiled_slowdown)
-                                                        METOL_FIELD(tiled_slowdown_all_cores)
-                                                            METOL_FIELD(fault_threshold_bytes)
-                                                                METOL_FIELD(vector_registers)
-                                                                    METOL_FIELD(register_seconds)
-                                                                        METOL_FIELD(added_seconds_share)
-                                                                            METOL_FIELD(scalar_point_seconds);
+                                                    METOL_FIELD(seconds_per_contested_store)
+                                                        METOL_FIELD(seconds_per_spill) METOL_FIELD(tiled_slowdown)
+                                                            METOL_FIELD(tiled_slowdown_all_cores)
+                                                                METOL_FIELD(fault_threshold_bytes)
+                                                                    METOL_FIELD(vector_registers)
+                                                                        METOL_FIELD(register_seconds)
+                                                                            METOL_FIELD(added_seconds_share)
+                                                                                METOL_FIELD(chained_step_seconds)
+                                                                                    METOL_FIELD(scalar_point_seconds);
     py::class_<metol::GpuParameters, metol::MachineParameters>(m, "GpuParameters",
                                                                "What the core needs to know of a GPU.")
         .def(py::init<>())
@@ -60,5 +64,14 @@ void bind_targets(py::module_& m) {
                                                                                 METOL_FIELD(point_seconds)
                                                                                     METOL_FIELD(is_on_host);
 #undef METOL_FIELD
+    m.def(
+        "cpu_tile_orders",
+        [](const std::shared_ptr<metol::PipelineDag>& dag, const std::vector<const metol::FuncSchedule*>& schedules) {
+            metol::LoopNest nest;
+            nest.funcs = schedules;
+            return metol::cpu::tile_orders(metol::PipelineIndex(dag), nest);
+        },
+        py::arg("dag"), py::arg("schedules"),
+        "How the loops of the tiles of reductions nest, innermost first: [Stages][loops].");
     m.attr("GPU_MOST_UNROLLED") = metol::gpu::kMostUnrolled;
 }

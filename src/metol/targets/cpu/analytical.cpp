@@ -67,6 +67,13 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     // A core stores half as many scalars as it loads.
     out[t_vector_stores] =
         (feature(k_vector_size) > 1 ? machine.seconds_per_vector_store : 2 * machine.seconds_per_scalar_load) / workers;
+    // The steps of a reduction cannot take less time than an addition takes until its result is there, whatever else is
+    // done meanwhile.
+    const double chained = feature(k_chained_steps) * machine.chained_step_seconds[s] / workers;
+    const double spilled = feature(k_spilled_steps) * machine.seconds_per_spill / workers;
+    const double waited = visible_share(chained + spilled, busy + visible * dense + visible_gathers * gathers, 0);
+    out[t_chained_steps] = waited * machine.chained_step_seconds[s] / workers;
+    out[t_spilled_steps] = waited * machine.seconds_per_spill / workers;
     out[t_loop_iterations] = machine.seconds_per_loop_iteration / workers;
     out[t_outer_iterations] = machine.seconds_per_outer_iteration / workers;
     out[t_productions] = machine.seconds_per_production / workers;

@@ -42,12 +42,14 @@ struct CpuParameters final : MachineParameters {
     double seconds_per_segment = 0;               // a jump to another line that the prefetcher does not follow
     double seconds_per_written_segment = 0;       // the same where something is written
     double seconds_per_contested_store = 0;       // to a line that another core has written to since
+    double seconds_per_spill = 0;                 // from a store to its value in a register again
     double tiled_slowdown = 1;                    // of memory traffic in runs that do not follow each other
     double tiled_slowdown_all_cores = 1;
     int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run
     int32_t vector_registers = 16;
     std::vector<double> register_seconds;     // [Stages] arithmetic on one native register of its widest type
     std::vector<double> added_seconds_share;  // [Stages] of that, what is left where its product is part of an addition
+    std::vector<double> chained_step_seconds;  // [Stages] from one addition to a sum to the next
     std::vector<double> scalar_point_seconds;  // [Stages] arithmetic of a point in scalar code
 };
 

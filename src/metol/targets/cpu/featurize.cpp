@@ -9,6 +9,7 @@
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/registers.hpp"
 #include "targets/cpu/storage.hpp"
+#include "targets/cpu/tile_order.hpp"
 
 namespace metol::cpu {
 
@@ -21,6 +22,9 @@ constexpr double kClampedShareInside = 0.5;
 // Vectors of this size can leave lanes out (AVX-512). With narrower ones compilers go through the lanes one by one, or
 // use instructions that take as long.
 constexpr int kMaskedVectorBytes = 64;
+// Instructions that a core looks ahead: with fewer of them in all steps of a reduction, it begins the next tile before
+// this one has ended.
+constexpr double kLookAhead = 256;
 
 }  // namespace
 
@@ -288,6 +292,15 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
                              !stage.has_data_dependent_write && !moves_while_reducing(stage) && !are_lanes_apart &&
                              are_apart(context);
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
+    if (is_promoted && turns_inside > 1 && width > 1) {
+        // Each step loads about as much as it adds to.
+        const double seen = 1 - kLookAhead / (2 * accumulators * turns_inside * reduced);
+        const double steps = std::max(0.0, seen) * context.iterations_of_tile * reduced;
+        const double left = machine_.vector_registers - accumulators;
+        const bool fits = tile_order(stage, context.nest, context.reads, registers).registers <= left;
+        out[k_chained_steps] = static_cast<float>(steps);
+        out[k_spilled_steps] = static_cast<float>(fits ? 0 : steps);
+    }
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;
     const Layout layout = layout_of(stage.func);

@@ -36,6 +36,12 @@ _LEAST_SHARE_BEYOND: Final = 0.2
 # A store to a line that another core may have written to since. In schedules of random programs it cost from nothing to
 # 150 ns, by chance, and this in the geometric mean.
 _CONTESTED_STORE_SECONDS: Final = 5e-9
+# A result is there after so many times what one of many additions takes that wait for nothing: float32 after four
+# cycles of two each, integers after one.
+_CHAINED_FLOATS: Final = 8.0
+_CHAINED_INTEGERS: Final = 2.0
+# The same of what is stored and loaded again: eight cycles.
+_SPILL: Final = 16.0
 _VECTOR_REGISTERS: Final = {64: 32, 32: 16, 16: 16}
 
 
@@ -44,8 +50,8 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
 
     Args:
         machine: Sizes and rates.
-        dag: The pipeline; one entry of `register_seconds`, `added_seconds_share` and `scalar_point_seconds` is made a
-            Stage.
+        dag: The pipeline; one entry of `register_seconds`, `added_seconds_share`, `chained_step_seconds` and
+            `scalar_point_seconds` is made a Stage.
 
     Returns:
         The parameters, all in seconds, bytes and counts.
@@ -63,6 +69,7 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
     vector_seconds = _seconds_by_class(machine.operations)
     parameters.register_seconds = [_register_seconds(dag, s, vector_seconds) for s in dag.stages]
     parameters.added_seconds_share = [_added_seconds_share(dag, s, vector_seconds) for s in dag.stages]
+    parameters.chained_step_seconds = [_chained_step_seconds(machine, s) for s in dag.stages]
     parameters.scalar_point_seconds = [_scalar_point_seconds(machine, dag, s) for s in dag.stages]
     return parameters
 
@@ -125,6 +132,7 @@ def _fill_overheads(parameters: _core.CpuParameters, machine: CpuMachine) -> Non
     parameters.seconds_per_outer_iteration = _OUTER_ITERATION_SCALAR_OPS * scalar_op
     parameters.seconds_per_segment = _SEGMENT_LOOP_ENTRIES * overheads.loop_entry_seconds
     parameters.seconds_per_written_segment = _WRITTEN_SEGMENT_LOOP_ENTRIES * overheads.loop_entry_seconds
+    parameters.seconds_per_spill = _SPILL * machine.operations.f32_fma_seconds
     parameters.seconds_per_contested_store = _CONTESTED_STORE_SECONDS
     parameters.seconds_per_parallel_launch = overheads.parallel_launch_seconds
     parameters.seconds_per_task = overheads.parallel_task_seconds
@@ -189,6 +197,12 @@ def _added_seconds_share(dag: PipelineDag, stage: _core.Stage, seconds_by_class:
         return 1.0
     saved = seconds_by_class["MulFloat"] - seconds_by_class["MulAddFloat"]
     return min(1.0, max(0.0, 1 - saved / seconds))
+
+
+def _chained_step_seconds(machine: CpuMachine, stage: _core.Stage) -> float:
+    """Seconds from one addition to a sum of a Stage to the next."""
+    adds_floats = any(count > 0 for name, count in _op_counts(stage) if name in ("AddFloat", "MulAddFloat"))
+    return (_CHAINED_FLOATS if adds_floats else _CHAINED_INTEGERS) * machine.operations.f32_fma_seconds
 
 
 def _scalar_point_seconds(machine: CpuMachine, dag: PipelineDag, stage: _core.Stage) -> float:
