@@ -56,6 +56,8 @@ def cpu_directives(
             for site in (guest.compute, guest.store):
                 if not site.is_root:
                     nests[site.stage].guest_levels.add(site.level)
+    for window in (s for s in schedules if s.slide_dim >= 0):
+        nests[window.compute.stage].hold_window(window.compute.level)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
@@ -160,6 +162,8 @@ class _StageLoops:
         """The one loop that several parallel loops become; None where they stay apart, or there is but one."""
         self.fused = self._fused_name()
         self.estimate = dag.funcs[self.stage.func].estimate
+        self.window_loops: set[int] = set()
+        """Loops whose turns, each of them a tile, a window slides over."""
         self.guest_levels: set[int] = set()
         """Levels in whose bodies others are computed or stored that are to have constant sizes."""
 
@@ -287,6 +291,12 @@ class _StageLoops:
         made += self.version(tails, OutputSize.TILE, branch=(0,))
         return made + self.version(tails, is_plain=True)
 
+    def hold_window(self, level: int) -> None:
+        """Note that a window slides over the turns of the one loop that turns at a level."""
+        (loop,) = (loop for loop, trips in enumerate(self.levels[level]) if trips > 1)
+        if [piece.level for piece in self.pieces[loop] if piece.level != self.tile_level] == [level]:
+            self.window_loops.add(loop)
+
     def _loops_around_guests(self, tasks: list[Loop]) -> tuple[Loop, ...]:
         """The loops in which others are computed, innermost first.
 
@@ -372,7 +382,8 @@ class _StageLoops:
         for loop, (rest, pieces) in enumerate(zip(self._whole_loops(), self.pieces, strict=True)):
             dim = self.stage.loops[loop]
             inner = tails.inner_split(self.stage)
-            if tails.rounds_vectors_up(self.stage, loop):
+            holds_window = loop in self.window_loops and len(pieces) > 1
+            if tails.rounds_vectors_up(self.stage, loop) or (holds_window and tails.rounds_tiles_up(self.stage, loop)):
                 calls += self._tile_and_outside(rest, pieces, inner)
                 continue
             first = inner

@@ -35,11 +35,12 @@ class TailRule:
     Outputs of one Stage that no other Func reads get two versions: one for sizes of at least a tile, whose remainder is
     shifted inwards, and a guarded one for smaller sizes. Other Funcs may compute a little more than is asked of them,
     unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
-    value as an index. Funcs with updates are guarded, but for loops that `rounds_vectors_up` names. What is shifted
-    inwards is computed twice, which is wrong where the output has overwritten the input that it is computed from: where
-    they may alias, outputs are guarded at every size. So are outputs that share loops: Halide wants no other version of
-    what follows in them. Code for the estimated size alone needs no more than a tail that is right there. Unsafe tails,
-    for measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
+    value as an index. Funcs with updates are guarded, but for loops that `rounds_vectors_up` names, and tiles that a
+    window slides over, where `rounds_tiles_up` says so. What is shifted inwards is computed twice, which is wrong where
+    the output has overwritten the input that it is computed from: where they may alias, outputs are guarded at every
+    size. So are outputs that share loops: Halide wants no other version of what follows in them. Code for the estimated
+    size alone needs no more than a tail that is right there. Unsafe tails, for measurements alone, are those that
+    autoschedulers emit where nobody asks for other sizes.
     """
 
     def __init__(self, dag: PipelineDag, facts: NestFacts, options: LoweringOptions = NO_PROMISES) -> None:
@@ -83,9 +84,17 @@ class TailRule:
         nothing of it.
         """
         func = self.dag.funcs[stage.func]
+        is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
+        return is_vector and self.rounds_tiles_up(stage, loop)
+
+    def rounds_tiles_up(self, stage: _core.Stage, loop: int) -> bool:
+        """May a Stage of a Func with updates compute whole tiles along a loop, though that is more than is asked of it?
+
+        Halide folds a window that slides over the tiles only where no guard may cut one short.
+        """
+        func = self.dag.funcs[stage.func]
         is_ours = not func.is_output and len(func.stages) > 1 and stage.func not in self.share_loops
-        is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1) and not stage.loops[loop].is_reduction
-        if self.is_unsafe or not is_ours or not is_vector or self._slides_along(stage, loop):
+        if self.is_unsafe or not is_ours or stage.loops[loop].is_reduction or self._slides_along(stage, loop):
             return False
         if stage.has_predicate:  # Halide 21 takes what it reads beyond it for needed
             return False

@@ -20,9 +20,10 @@ bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest, R
 // Does Halide 21 keep a window that slides in the rows that are alive, and not in all that the loop fills?
 //
 // It does where it proves that the first row in use never moves back. Measured (tests/targets/test_cpu_folding.py): it
-// does for windows that are filled row for row with the loop, each from the next; not where one window over a loop is
-// read by another and by something else, too, and not where one is filled faster or slower than the loop turns. Windows
-// of Funcs with updates it folds in some loop nests and in others not: here they count as whole.
+// does for windows that are filled row for row with the loop, each from the next, if no turn of it is cut short (as
+// lowering has it for tiles of sums, where it can); not where one window over a loop is read by another and by
+// something else, too, and not where one is filled faster or slower than the loop turns. Windows of Funcs with updates
+// it folds in some loop nests and in others not: here they count as whole.
 bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
 }  // namespace metol::cpu
