@@ -210,24 +210,21 @@ class _StageLoops:
         """The pieces of one level, outermost first. In the tile, unrolled reductions go outside the rest."""
         order = self._order()
         if level == self.tile_level:
-            is_reduction = [self.stage.loops[loop].is_reduction for loop in order]
-            order = [loop for loop, r in zip(order, is_reduction, strict=True) if r] + [
-                loop for loop, r in zip(order, is_reduction, strict=True) if not r
-            ]
+            order.sort(key=self._place_in_tile)
         pieces = [piece for loop in order for piece in self.pieces[loop] if piece.level == level]
         if level == self.tile_level and self.tile_order:
-            pieces.sort(key=self._place_in_tile)
+            lanes = self.pieces[self.nest.vector_loop][-1]
+            pieces.sort(key=lambda piece: piece is lanes)
         if level == 0 and self.nest.is_parallel and self.fused is None:
             # Of loops that stay apart, that of most iterations goes outermost: its guarded ones are the smallest part.
             pieces.sort(key=lambda piece: -piece.trips)
         return pieces
 
-    def _place_in_tile(self, piece: _Piece) -> int:
-        """Where a part of a loop goes in a tile that has an order: reductions outside, the lanes of vectors inside."""
-        (loop,) = (loop for loop, pieces in enumerate(self.pieces) if piece in pieces)
-        if piece is self.pieces[self.nest.vector_loop][-1]:
-            return 1
-        return -self.tile_order.index(loop) if loop in self.tile_order else -len(self.tile_order)
+    def _place_in_tile(self, loop: int) -> int:
+        """Where a loop goes in the tile: reductions outside, then those that have an order, in it."""
+        if self.stage.loops[loop].is_reduction:
+            return -len(self.stage.loops)
+        return -self.tile_order.index(loop) if loop in self.tile_order else 1
 
     def _parallel(self) -> list[_Piece]:
         """The parallel loops, outermost first."""
@@ -294,7 +291,7 @@ class _StageLoops:
     def hold_window(self, level: int) -> None:
         """Note that a window slides over the turns of the one loop that turns at a level."""
         (loop,) = (loop for loop, trips in enumerate(self.levels[level]) if trips > 1)
-        if [piece.level for piece in self.pieces[loop] if piece.level != self.tile_level] == [level]:
+        if [piece.level for piece in self.pieces[loop]][:2] == [level, self.tile_level]:
             self.window_loops.add(loop)
 
     def _loops_around_guests(self, tasks: list[Loop]) -> tuple[Loop, ...]:
@@ -382,7 +379,7 @@ class _StageLoops:
         for loop, (rest, pieces) in enumerate(zip(self._whole_loops(), self.pieces, strict=True)):
             dim = self.stage.loops[loop]
             inner = tails.inner_split(self.stage)
-            holds_window = loop in self.window_loops and len(pieces) > 1
+            holds_window = loop in self.window_loops
             if tails.rounds_vectors_up(self.stage, loop) or (holds_window and tails.rounds_tiles_up(self.stage, loop)):
                 calls += self._tile_and_outside(rest, pieces, inner)
                 continue

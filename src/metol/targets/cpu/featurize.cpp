@@ -252,6 +252,19 @@ bool GroupFeaturizer::are_apart(const StageContext& context) {
     return true;
 }
 
+void GroupFeaturizer::count_waits(const StageContext& context, double sums, double steps, double turns, float* out) {
+    // Each step loads about as much as it adds to.
+    const double seen = 1 - kLookAhead / (2 * sums * turns);
+    if (seen <= 0) {
+        return;
+    }
+    const double left = machine_.vector_registers - sums;
+    const TileOrder order =
+        tile_order(index_.stage(context.id), context.nest, context.reads, out[k_registers_per_vector]);
+    out[k_chained_steps] = static_cast<float>(seen * steps);
+    out[k_spilled_steps] = order.registers <= left ? 0 : out[k_chained_steps];
+}
+
 void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Trips& points = context.tile;
@@ -293,13 +306,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
                              are_apart(context);
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     if (is_promoted && turns_inside > 1 && width > 1) {
-        // Each step loads about as much as it adds to.
-        const double seen = 1 - kLookAhead / (2 * accumulators * turns_inside * reduced);
-        const double steps = std::max(0.0, seen) * context.iterations_of_tile * reduced;
-        const double left = machine_.vector_registers - accumulators;
-        const bool fits = tile_order(stage, context.nest, context.reads, registers).registers <= left;
-        out[k_chained_steps] = static_cast<float>(steps);
-        out[k_spilled_steps] = static_cast<float>(fits ? 0 : steps);
+        count_waits(context, accumulators, context.iterations_of_tile * reduced, turns_inside * reduced, out);
     }
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;

@@ -21,9 +21,9 @@ bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest, R
 //
 // It does where it proves that the first row in use never moves back. Measured (tests/targets/test_cpu_folding.py): it
 // does for windows that are filled row for row with the loop, each from the next, if no turn of it is cut short (as
-// lowering has it for tiles of sums, where it can); not where one window over a loop is read by another and by
-// something else, too, and not where one is filled faster or slower than the loop turns. Windows of Funcs with updates
-// it folds in some loop nests and in others not: here they count as whole.
+// lowering has it for tiles of sums, where it can; others count as if it were so); not where one window over a loop is
+// read by another and by something else, too, and not where one is filled faster or slower than the loop turns. Windows
+// of Funcs with updates it folds in some loop nests and in others not: here they count as whole.
 bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
 }  // namespace metol::cpu
