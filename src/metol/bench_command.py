@@ -1,27 +1,32 @@
-"""The command `metol bench`: which measurement is wanted, where it goes, and what is printed of it.
+"""The command `metol bench`: which measurement is wanted, of what, and where it goes.
 
-In: words from a shell. Out: tables on stdout, files, and exit code 1 where a schedule of Metol's is wrong or fails, 3
-where a GPU was asked for and there is none. What has been measured is printed when the command is interrupted, too.
+In: words from a shell. Out: what `bench_runs.py` prints and writes, and exit code 1 where a schedule of Metol's is
+wrong or fails, 3 where a GPU was asked for and there is none.
 """
 
-import contextlib
-import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from metol.console import say, wide_console
+from metol.bench_runs import (
+    Asked,
+    Written,
+    bench_every_size,
+    bench_experiment,
+    bench_options,
+    bench_schedulers,
+    bench_searches,
+    bench_tails,
+    bench_tuned,
+)
 from metol.destinations import require_writable
 from metol.errors import MetolError, MissingDeviceError
 from metol.experiments import EXPERIMENTS
 
-__all__ = ["SOURCE_HELP", "Seed", "Threads", "bench", "print_report"]
+__all__ = ["SOURCE_HELP", "Seed", "Threads", "bench"]
 
 SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION or FILE.py:GENERATOR, package.module:FUNCTION or FILE.hlpipe"
 Threads = Annotated[int, typer.Option(min=1, help="Threads that the schedule is made for and run with.")]
@@ -160,30 +165,28 @@ def bench(
     bench_device = _device(device, is_wanted=is_on_gpu, is_run=not search_speed, threads=threads)
     timing = TimingPlan(min_rounds=min(5, rounds), max_rounds=rounds)
     run_options = RunOptions(threads=threads, timeout_seconds=timeout, seed=seed, timing=timing)
-    measurements: dict[str, Callable[..., bool]] = {
-        "every-size": _bench_every_size,
-        "tails": _bench_tails,
-        "options": _bench_options,
+    asked = Asked(sources, run_options, columns, bench_device)
+    measurements: dict[str, Callable[[Asked, Written], bool]] = {
+        "search-speed": bench_searches,
+        "every-size": bench_every_size,
+        "tails": bench_tails,
+        "options": bench_options,
     }
     if tuned is not None:
-        measurements["tuned"] = partial(_bench_tuned, tuned)
+        measurements["tuned"] = partial(bench_tuned, database=tuned)
     if experiment is not None:
         from metol.tune import TuningBudget
 
-        how = {
-            "schedulers": tuple(columns),
-            "programs": programs,
-            "budget": TuningBudget.parse(budget),
-            "device": bench_device,
-            "keeps_rows": keep_rows,
-        }
-        measurements["experiment"] = partial(_bench_experiment, experiment, plots, how)
-    if wanted and wanted[0] in measurements:
-        is_right = measurements[wanted[0]](sources, run_options, json, markdown)
-    elif search_speed:
-        is_right = _bench_searches(sources, columns, run_options, json, markdown, device=bench_device)
-    else:
-        is_right = _bench_schedulers(sources, columns, run_options, json, markdown, bench_device, plots, jobs)
+        measurements["experiment"] = partial(
+            bench_experiment,
+            name=experiment,
+            plots=plots,
+            programs=programs,
+            budget=TuningBudget.parse(budget),
+            keeps_rows=keep_rows,
+        )
+    compare = partial(bench_schedulers, plots=plots, jobs=jobs)
+    is_right = (measurements[wanted[0]] if wanted else compare)(asked, Written(json, markdown))
     if not is_right:
         raise typer.Exit(1)
 
@@ -222,272 +225,3 @@ def _needs_device(experiment: str | None) -> bool:
     from metol.experiments import get_experiment
 
     return get_experiment(experiment).needs_device
-
-
-def _command() -> str:
-    return shlex.join(["metol", *sys.argv[1:]])
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Show what is being done, on stderr."""
-    with Console(stderr=True).status("starting") as status:
-        yield lambda text: status.update(escape(text))
-
-
-def _bench_schedulers(
-    sources: Any,
-    columns: Any,
-    options: Any,
-    json: Path | None,
-    markdown: Path | None,
-    device: Any,
-    plots: Path,
-    jobs: int,
-) -> bool:
-    """Measure schedulers, print their tables, and tell whether Metol's schedules are right."""
-    from metol.bench import BenchReport, run_bench
-    from metol.measure import is_own
-    from metol.report import GPU_MARKS, MARKS, update_markdown
-    from metol.text_table import require_marks
-
-    if markdown is not None:
-        require_marks(markdown, GPU_MARKS if device else MARKS)
-    saved: list[BenchReport] = []
-
-    def save(report: BenchReport) -> None:
-        saved.append(report)
-        if json is not None:
-            report.save(json)
-
-    try:
-        with _progress() as progress:
-            report = run_bench(
-                sources,
-                columns,
-                options=options,
-                command=_command(),
-                progress=progress,
-                save=save,
-                device=device,
-                jobs=jobs,
-            )
-    finally:
-        print_report(saved[-1].rows if saved else ())
-        if device is not None and saved:
-            _draw_roofline(plots, device, sources, saved[-1].rows)
-    if markdown is not None:
-        update_markdown(markdown, report)
-    return all(row.verified for row in report.rows if is_own(row.scheduler))
-
-
-def _draw_roofline(folder: Path, device: Any, sources: Any, rows: Any) -> None:
-    """Draw what ran below what the device can do."""
-    from metol.experiments import require_matplotlib, roofline_points, save_roofline
-
-    try:
-        require_matplotlib()
-    except MetolError as missing:
-        say(f"no roofline: {escape(str(missing))}")
-        return
-    measured = {row.app for row in rows}
-    points = roofline_points([source for source in sources if source.label in measured], rows)
-    if points:
-        say(f"wrote {' and '.join(escape(str(file)) for file in save_roofline(folder, device, points))}")
-
-
-def _bench_searches(
-    sources: Any, columns: Any, options: Any, json: Path | None, markdown: Path | None, *, device: Any
-) -> bool:
-    """Measure searches, print their table, and tell whether Metol's own have ended well."""
-    from metol.measure import is_own
-    from metol.report import (
-        GPU_SPEED_MARKS,
-        SPEED_MARKS,
-        search_speed_table,
-        search_time_table,
-        update_search_speed_markdown,
-    )
-    from metol.search_speed import SearchSpeedReport, run_search_speed
-    from metol.text_table import require_marks
-
-    if markdown is not None:
-        require_marks(markdown, GPU_SPEED_MARKS if device else SPEED_MARKS)
-    table = search_time_table if device else search_speed_table
-    saved: list[SearchSpeedReport] = []
-
-    def save(report: SearchSpeedReport) -> None:
-        saved.append(report)
-        if json is not None:
-            report.save(json)
-
-    try:
-        with _progress() as progress:
-            report = run_search_speed(
-                sources,
-                columns,
-                threads=options.threads,
-                timeout_seconds=options.timeout_seconds,
-                command=_command(),
-                progress=progress,
-                save=save,
-                device=device,
-            )
-    finally:
-        rows = saved[-1].rows if saved else ()
-        _print([table(rows)] if rows else [], [_failure(row) for row in rows if row.detail])
-    if markdown is not None:
-        update_search_speed_markdown(markdown, report)
-    return not any(row.detail and is_own(row.scheduler) for row in report.rows)
-
-
-def _failure(row: Any) -> str:
-    return f"{row.app}, {row.scheduler}: {row.detail}"
-
-
-def _bench_every_size(sources: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
-    """Verify at awkward sizes, print the table, and tell whether nothing failed."""
-    from dataclasses import replace
-
-    from metol.every_size import EverySizeFile, every_size_failures, every_size_table, run_every_size
-    from metol.switches import switches
-
-    def run(**how: Any) -> Iterator[Any]:
-        return run_every_size(sources, switches(), replace(options, timing=None), **how)
-
-    kept = _Kept("--every-size", lambda rows: [every_size_table(rows)], every_size_failures, json, markdown)
-    return not every_size_failures(kept.measure(run, json and EverySizeFile(json), options.threads))
-
-
-def _bench_tails(sources: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
-    """Time both kinds of tails, print the table, and tell whether all safe ones are right."""
-    from metol.tails_cost import TailsFile, run_tails, tails_notes, tails_table
-
-    def run(**how: Any) -> Iterator[Any]:
-        return run_tails(sources, options, **how)
-
-    kept = _Kept("--tails", lambda rows: [tails_table(rows)], tails_notes, json, markdown)
-    rows = kept.measure(run, json and TailsFile(json), options.threads)
-    return all(row.safe_ms is not None for row in rows)
-
-
-def _bench_options(sources: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
-    """Time every option, print the tables, and tell whether all schedules are right."""
-    from metol.option_gains import OptionsFile, options_notes, options_tables, run_options
-    from metol.switches import switches
-
-    def run(**how: Any) -> Iterator[Any]:
-        return run_options(sources, switches(), options, **how)
-
-    kept = _Kept("--options", lambda rows: options_tables(rows, switches()), options_notes, json, markdown)
-    return not options_notes(kept.measure(run, json and OptionsFile(json), options.threads))
-
-
-def _bench_tuned(database: Path, sources: Any, options: Any, json: Path | None, markdown: Path | None) -> bool:
-    """Time tuned schedules, print the table, and tell whether no schedule of Metol's is wrong or fails."""
-    from metol.tune import Records
-    from metol.tuned_gains import TunedFile, run_tuned, tuned_notes, tuned_table
-
-    kept = _Kept("--tuned", lambda rows: [tuned_table(rows)], tuned_notes, json, markdown)
-    with Records(database, may_create=False) as records:
-        rows = kept.measure(partial(run_tuned, sources, records, options), json and TunedFile(json), options.threads)
-    return all(row.is_right for row in rows)
-
-
-def _bench_experiment(
-    name: str,
-    plots: Path,
-    how: dict[str, Any],
-    sources: Any,
-    options: Any,
-    json: Path | None,
-    markdown: Path | None,
-) -> bool:
-    """Run an experiment, print its tables, write its plot and data, and tell whether nothing of Metol's is wrong."""
-    from metol.experiments import (
-        OutcomeFile,
-        Setting,
-        get_experiment,
-        kept_notes,
-        require_matplotlib,
-        run_experiment,
-        save_csv,
-        save_plot,
-    )
-    from metol.variants import circumstances
-
-    experiment = get_experiment(name)
-    require_matplotlib()
-    files = [plots / f"{name}.{ending}" for ending in ("csv", "png")]
-    for file in files:
-        require_writable(file)
-
-    def run(progress: Callable[[str], None], **kept: Any) -> Iterator[Any]:
-        setting = Setting(tuple(sources), options=options, progress=progress, **how)
-        return run_experiment(experiment, setting, **kept)
-
-    def notes(rows: Sequence[Any]) -> Sequence[str]:
-        return (*experiment.notes(rows), *kept_notes(rows, circumstances(options.threads)))
-
-    kept = _Kept(f"--experiment {name}", experiment.tables, notes, json, markdown)
-    outcomes = kept.measure(run, json and OutcomeFile(json), options.threads)
-    save_csv(files[0], outcomes)
-    save_plot(files[1], experiment, outcomes)
-    return experiment.is_right(outcomes)
-
-
-class _Kept:
-    """A measurement whose rows are kept in a file as they come, and shown as tables."""
-
-    def __init__(
-        self,
-        flag: str,
-        tables: Callable[[Sequence[Any]], Sequence[Any]],
-        notes: Callable[[Sequence[Any]], Sequence[str]],
-        json: Path | None,
-        markdown: Path | None,
-    ) -> None:
-        from metol.text_table import marks_of, require_marks
-
-        self._marks = marks_of(f"metol bench {flag}")
-        self._tables = tables
-        self._notes = notes
-        self._markdown = markdown
-        if markdown is not None:
-            require_marks(markdown, self._marks)
-
-    def measure(self, run: Callable[..., Iterator[Any]], file: Any, threads: int) -> list[Any]:
-        """Measure what the file does not hold yet, and print and write the tables."""
-        from metol.provenance import Provenance
-        from metol.text_table import put_tables
-        from metol.variants import circumstances
-
-        rows: list[Any] = []
-        how = {"circumstances": circumstances(threads)}
-        if file is not None:
-            how |= {"known": file.load(), "save": file.append}
-        try:
-            with _progress() as progress:
-                for row in run(progress=progress, **how):
-                    rows.append(row)
-        finally:
-            _print(self._tables(rows) if rows else [], self._notes(rows))
-        if self._markdown is not None:
-            origin = f"Made by `{_command()}` with {threads} threads on {Provenance.collect().text}."
-            put_tables(self._markdown, self._marks, origin, self._tables(rows), self._notes(rows))
-        return rows
-
-
-def _print(tables: Sequence[Any], lines: Sequence[str]) -> None:
-    console = wide_console()
-    for table in tables:
-        console.print(table.to_rich())
-    for line in lines:
-        console.print(escape(line), soft_wrap=True)
-
-
-def print_report(rows: Any) -> None:
-    """Print the tables of `metol bench`, and what a reader must know of them."""
-    from metol.report import bench_tables, notes
-
-    _print(bench_tables(rows) if rows else (), notes(rows))

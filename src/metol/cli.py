@@ -16,7 +16,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from metol.bench_command import SOURCE_HELP, Seed, Threads, bench, print_report
+from metol.bench_command import SOURCE_HELP, Seed, Threads, bench
+from metol.bench_runs import print_report
 from metol.check_command import check
 from metol.console import print_checks, say, wide_console
 from metol.destinations import require_writable
