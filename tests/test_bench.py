@@ -56,6 +56,7 @@ def test_no_child_outlives_a_bench_that_is_interrupted(file: Path, jobs: int) ->
     assert children() == before
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_what_is_being_prepared(file: Path, tmp_path: Path) -> None:
     file.write_text(f"{PIPELINES}\n\ndef endless():\n    import time\n    time.sleep(1000)\n")
     sources = [PipelineSource.parse(f"{file}:endless")] * 2

@@ -151,6 +151,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_interrupted_bench_keeps_and_prints_what_it_has_measured(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PIPELINES + "\nsecond = ramp\n")
     command = [sys.executable, "-c", INTERRUPTED_BENCH]
@@ -200,6 +201,7 @@ def test_schedule_is_printed_as_python_that_runs(tmp_path: Path) -> None:
     assert "def apply_schedule" in done.stdout
 
 
+@pytest.mark.slow
 def test_schedule_is_written_to_the_files_named_and_verified(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
     files = ("--python", "s.py", "--cpp", "s.schedule.h", "-o", "s.json")
@@ -221,6 +223,7 @@ def test_schedule_for_fixed_sizes_is_verified_at_its_own(tmp_path: Path) -> None
     assert "verified" in done.stderr
 
 
+@pytest.mark.slow
 def test_bench_verifies_metol_beside_a_saved_schedule(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
     metol("schedule", "pipelines.py:ramp", "-o", "s.json", cwd=tmp_path)
@@ -387,6 +390,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_first_interrupt_settles_for_the_best_so_far(tmp_path: Path) -> None:
     done = interrupt(tmp_path, again=False)
     assert done.returncode == 0, done.stderr
@@ -410,6 +414,7 @@ def interrupt(folder: Path, *, again: bool) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
 
 
+@pytest.mark.slow
 def test_bench_of_searches_prints_and_writes_their_table(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
     done = metol(

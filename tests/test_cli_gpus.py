@@ -94,6 +94,7 @@ def test_what_makes_no_sense_for_a_target_is_told_before_anything_is_built(
     assert done.stderr.strip().count("\n") == 0
 
 
+@pytest.mark.slow
 def test_bench_of_searches_for_a_gpu_prints_and_writes_their_table(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
     words = ("--gpu", "--search-speed", "--device", "A-100", "--json", "rows.json", "--markdown", "gpu.md")

@@ -29,6 +29,7 @@ def fail_with(text: str) -> Callable[[str], object]:
     return lambda _: doctor._Run(False, text)
 
 
+@pytest.mark.slow
 def test_command_prints_json_and_is_content_where_tests_run() -> None:
     done = metol("doctor", "--json")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -149,6 +149,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_interrupted_command_keeps_and_prints_what_it_has_measured(file: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED]
     done = subprocess.run(command, capture_output=True, text=True, cwd=file.parent, check=False)

@@ -19,6 +19,7 @@ def read(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.slow
 def test_points_are_drawn_and_written_with_their_share_of_the_roof(tmp_path: Path) -> None:
     points = (
         RooflinePoint("light", "metol-analytical", 0.1, LIGHT),

@@ -3,6 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from slow_cases import slow_but
 
 from metol.bench_device import find_bench_device
 from metol.errors import MetolError
@@ -171,7 +172,10 @@ def test_report_about_a_gpu_goes_between_marks_of_its_own(tmp_path: Path) -> Non
     assert "b, anderson2021: timeout: over 60 s" in text
 
 
-@pytest.mark.parametrize("scheduler", ["metol-analytical", "anderson2021", "li2018", "mullapudi2016"])
+@pytest.mark.parametrize(
+    "scheduler",
+    slow_but(["anderson2021"], ["metol-analytical", "anderson2021", "li2018", "mullapudi2016"]),
+)
 def test_searches_for_a_gpu_need_none(source: PipelineSource, scheduler: str) -> None:
     device = find_bench_device("a100", threads=1)
     report = run_search_speed(

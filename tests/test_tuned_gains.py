@@ -82,6 +82,7 @@ def test_row_of_something_else_is_not_taken_over(
         run(records, (replace(known, **change),))
 
 
+@pytest.mark.slow
 def test_schedule_that_does_not_fit_is_a_note_and_not_right(records: Records) -> None:
     records.add(record_of(BLUR, greedy(CHAIN)))
     (row,) = run(records, peers=())

@@ -38,6 +38,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "detect_gpu", lambda: None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_gpu", "ptxas")
 def test_result_tells_what_each_kernel_takes() -> None:
     result = metol.autoschedule(matmul(), target="cuda", gpu="h200", options=QUICK, verify=True)
@@ -112,6 +113,7 @@ def test_missing_opencl_device_is_told_before_the_search(monkeypatch: pytest.Mon
         metol.autoschedule(chain(), target="opencl", options=QUICK, verify=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ptxas")
 def test_code_is_not_run_on_a_gpu_that_is_too_old_for_it_but_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "detect_gpu", lambda: metol.GpuMachine.preset("t4"))
@@ -145,6 +147,7 @@ def test_what_the_emulated_gpu_cannot_tell_refuses_nothing(
     assert is_refused or "; not run, for there is no GPU here, and on an emulated one " in found.summary
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_gpu", "ptxas")
 @pytest.mark.parametrize("fixed_sizes", [False, True])
 def test_the_emulated_gpu_runs_all_kernels_of_an_output(*, fixed_sizes: bool) -> None:
@@ -177,6 +180,7 @@ def test_nothing_is_compiled_where_nobody_asks() -> None:
     assert (result.verification, result.kernels) == ("", ())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ptxas")
 def test_command_prints_a_line_a_kernel_and_compiles_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inspected = []

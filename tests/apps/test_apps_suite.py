@@ -4,22 +4,24 @@ import re
 
 import numpy as np
 import pytest
+from slow_cases import slow_but
 
 import metol_apps
 
 APPS = [metol_apps.get(name) for name in metol_apps.names("full") + metol_apps.variants() + metol_apps.network()]
-# Their many Funcs take LLVM seconds.
-COMPILES_SLOWLY = {"local_laplacian", "interpolate", "lens_blur", "stencil_chain", "bgu"}
+# Their many Funcs take LLVM seconds, and what is a part of another, or another size of it, is much like it.
+SLOW = {"local_laplacian", "interpolate", "lens_blur", "stencil_chain", "bgu", "learned_demosaic", "camera_pipe"}
+SLOW |= {*metol_apps.variants(), *metol_apps.network()}
 
 
-@pytest.fixture(params=APPS, ids=[app.name for app in APPS])
+@pytest.fixture(params=slow_but(APPS[: len(metol_apps.names("full"))], APPS), ids=[app.name for app in APPS])
 def app(request):
     return request.param
 
 
 @pytest.mark.parametrize(
     "app",
-    [pytest.param(one, marks=pytest.mark.slow) if one.name in COMPILES_SLOWLY else one for one in APPS],
+    slow_but([app for app in APPS if app.name not in SLOW], APPS),
     ids=[one.name for one in APPS],
 )
 def test_app_matches_its_reference_at_two_shapes_and_notices_other_inputs(app, realize):

@@ -16,6 +16,7 @@ def after(change) -> dict[str, np.ndarray]:
     return inputs
 
 
+@pytest.mark.slow
 def test_bgu_leaves_an_image_whose_copy_did_not_change(realize):
     inputs = after(lambda before: before)
     assert np.allclose(realize(APP, SHAPE, inputs), inputs["input"], atol=2e-3)

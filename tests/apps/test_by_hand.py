@@ -9,7 +9,8 @@ from metol_apps.by_hand import schedule_by_hand
 SUITE = metol_apps.names("full")
 
 
-@pytest.mark.parametrize("lanes", [8, *(pytest.param(lanes, marks=pytest.mark.slow) for lanes in (4, 16))])
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", [16])
 @pytest.mark.parametrize("name", SUITE)
 def test_every_application_has_a_schedule_by_hand_that_lowers(name: str, lanes: int) -> None:
     pipeline = metol_apps.get(name).build()
@@ -18,6 +19,7 @@ def test_every_application_has_a_schedule_by_hand_that_lowers(name: str, lanes: 
     pipeline.compile_to_module(pipeline.infer_arguments(), "by_hand", target)
 
 
+@pytest.mark.slow
 def test_a_schedule_by_hand_is_verified_like_any_other() -> None:
     source = PipelineSource.parse("app:blur")
     (row,) = LocalRunner(RunOptions(timing=None)).run(source, [Scheduler.parse("hand").of_pipeline(source.label)])
@@ -31,10 +33,11 @@ def test_schedules_by_hand_are_right(name: str, computes_reference) -> None:
     pipeline = app.build()
     schedule_by_hand(name, pipeline, lanes=8)
     # Of the estimated size, which alone it is made for, a part of many tiles: there the reference takes no long time.
-    shape = (*app.output_shape[:-2], *map(min, app.output_shape[-2:], (640, 768)))
+    shape = (*app.output_shape[:-2], *map(min, app.output_shape[-2:], (384, 512)))
     assert computes_reference(app, pipeline, shape)
 
 
+@pytest.mark.slow
 def test_what_nobody_has_scheduled_is_refused() -> None:
     with pytest.raises(UnknownAppError, match="no schedule by hand of `nothing`"):
         schedule_by_hand("nothing", metol_apps.get("blur").build(), 8)

@@ -16,11 +16,13 @@ def image_with_opacity(opacity: np.ndarray) -> np.ndarray:
     return image
 
 
+@pytest.mark.slow
 def test_interpolate_keeps_an_opaque_image(realize):
     image = image_with_opacity(np.ones(SHAPE[1:]))
     assert np.allclose(realize(APP, SHAPE, {"input": image}), image[:3], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_interpolate_fills_the_image_with_its_only_colour(realize):
     image = image_with_opacity(np.zeros(SHAPE[1:]))
     image[3, 20, 30] = 0.5
@@ -28,6 +30,7 @@ def test_interpolate_fills_the_image_with_its_only_colour(realize):
     assert np.allclose(output, image[:3, 20, 30].reshape(3, 1, 1), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_interpolate_does_not_see_transparent_colours(realize):
     image = APP.inputs(SHAPE)["input"]
     hidden = np.where(image[3] == 0, np.float32(7), image)
@@ -38,6 +41,7 @@ def test_interpolate_does_not_see_transparent_colours(realize):
 
 
 # On both sides of the 16 and of the 512 pixels at which the levels of the pyramid gain a pixel.
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 1, 1), (3, 3, 5), (3, 15, 16), (3, 17, 33), (3, 2, 513)])
 def test_interpolate_matches_its_reference_at_sizes_around_a_level(realize, shape):
     inputs = APP.inputs(shape)

@@ -1,6 +1,7 @@
 """Learned demosaicking, with filters that learned something simple."""
 
 import numpy as np
+import pytest
 
 import metol_apps
 
@@ -14,6 +15,7 @@ def inputs_without_filters() -> dict[str, np.ndarray]:
     return {name: value if name == "input" else np.zeros_like(value) for name, value in inputs.items()}
 
 
+@pytest.mark.slow
 def test_learned_demosaic_without_filters_leaves_the_mosaic(realize):
     inputs = inputs_without_filters()
     output = realize(APP, SHAPE, inputs)

@@ -1,6 +1,7 @@
 """Lens blur of scenes whose depth is known."""
 
 import numpy as np
+import pytest
 
 import metol_apps
 
@@ -18,6 +19,7 @@ def scene(slice_: int) -> dict[str, np.ndarray]:
     return {**inputs, "left": left, "right": np.ascontiguousarray(right)}
 
 
+@pytest.mark.slow
 def test_lens_blur_leaves_what_is_in_focus(realize):
     inputs = scene(APP.inputs(SHAPE)["focus"])
     output = realize(APP, SHAPE, inputs)

@@ -13,12 +13,14 @@ def test_local_laplacian_is_a_deep_pipeline(all_funcs):
     assert len(all_funcs(APP.build())) == 85
 
 
+@pytest.mark.slow
 def test_local_laplacian_without_detail_keeps_the_image(realize):
     inputs = {**APP.inputs(SHAPE), "alpha": 0.0}
     output = realize(APP, SHAPE, inputs)
     assert np.max(np.abs(output.astype(int) - inputs["input"])) <= 2
 
 
+@pytest.mark.slow
 def test_local_laplacian_raises_detail(realize):
     inputs = APP.inputs(SHAPE)
     image = inputs["input"].astype(float)

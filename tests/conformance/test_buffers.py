@@ -144,6 +144,7 @@ def test_bound_buffers_are_estimates() -> None:
     assert estimates["gain"] == 3
 
 
+@pytest.mark.slow
 def test_bound_buffers_serve_verification() -> None:
     pixels = np.arange(80 * 60, dtype=np.int32).reshape(60, 80)
     table = hl.Buffer(np.arange(100, 116, dtype=np.int32))

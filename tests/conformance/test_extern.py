@@ -102,6 +102,7 @@ def test_extern_between_funcs() -> None:
     assert Call.COMPUTE_ROOT in by_name["before"]
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 def test_extern_and_what_it_reads_stay_on_the_host() -> None:

@@ -140,6 +140,7 @@ def check_residual_network(blocks: int) -> None:
     check(lambda: residual_network(blocks), [(28, 28, 8)], inputs=Inputs(fills=fills), relative=1e-4)
 
 
+@pytest.mark.slow
 def test_residual_network_of_one_block() -> None:
     check_residual_network(1)
 

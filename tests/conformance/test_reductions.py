@@ -1,6 +1,7 @@
 """Reductions over domains that are not literal, or hardly there at all."""
 
 import halide as hl
+import pytest
 from verified_runs import Inputs, check, image
 
 import metol
@@ -21,6 +22,7 @@ def symbolic_domain() -> hl.Pipeline:
     return hl.Pipeline(output)
 
 
+@pytest.mark.slow
 def test_symbolic_domain() -> None:
     for radius in (5, 0, 8):
         inputs = Inputs({"source": (96, 9)}, {"radius": radius})
@@ -40,6 +42,7 @@ def triangle() -> hl.Pipeline:
     return hl.Pipeline(output)
 
 
+@pytest.mark.slow
 def test_where_with_a_var_in_it() -> None:
     check(triangle, [(300,)], [(1,)], [(37,)], inputs=Inputs({"source": (13, 17)}))
 
@@ -74,6 +77,7 @@ def scalar_extent() -> hl.Pipeline:
     return hl.Pipeline(output)
 
 
+@pytest.mark.slow
 def test_extent_from_a_scalar_input() -> None:
     for count in (64, 0, 1, 5):
         check(scalar_extent, [(48, 20)], [(1, 1)], [(13, 3)], inputs=Inputs(numbers={"count": count}))

@@ -2,6 +2,7 @@
 
 import halide as hl
 import pytest
+from slow_cases import slow_but
 from small_pipelines import PIPELINES, ExactRuns, gpu_space, schedule_with
 
 import metol
@@ -10,6 +11,8 @@ from metol.lower import gpu_directives
 from metol.options import SearchOptions
 
 QUICK = SearchOptions(strategy="greedy")
+# The other pipelines run with the slow tests.
+QUICK_NAMES = ("chain", "tuples", "scan", "histogram", "two_outputs")
 TARGET = "host-cuda-cuda_capability_80"
 
 
@@ -18,7 +21,7 @@ def _emulated_gpu() -> None:
     load_emulated_cuda()
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES))
 def test_schedules_for_cuda_keep_the_result(name: str) -> None:
     runs = ExactRuns(name, target=TARGET)
     runs.check(metol.autoschedule(PIPELINES[name](), target=TARGET, gpu="a100", options=QUICK).schedule)
@@ -26,8 +29,8 @@ def test_schedules_for_cuda_keep_the_result(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "seeds"),
-    [(name, (1,)) for name in ("chain", "convolution", "tuples", "pyramid")]
-    + [pytest.param(name, (2, 3), marks=pytest.mark.slow) for name in PIPELINES],
+    [(name, (1,)) for name in QUICK_NAMES[:2]]
+    + [pytest.param(name, (2,), marks=pytest.mark.slow) for name in PIPELINES],
 )
 def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
     dag, space = gpu_space(PIPELINES[name])

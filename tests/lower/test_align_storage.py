@@ -79,8 +79,8 @@ def packed(space: _core.Space, leaf: _core.States) -> _core.States:
 def test_padded_rows_keep_the_result(build: Build) -> None:
     dag, space = aligning_space(build)
     runs = ExactRuns(build.__name__, build)
-    leaves = padded(space, 4)
-    assert len(leaves) == 4
+    leaves = padded(space, 3)
+    assert len(leaves) == 3
     for leaf in leaves:
         schedule = schedule_of(build, dag, leaf)
         calls = [directive.call for directive in schedule.directives]

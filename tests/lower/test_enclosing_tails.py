@@ -41,6 +41,7 @@ def leaves() -> tuple[PipelineDag, list[_core.States]]:
     return dag, [leaf for leaf in (found.take([i]) for i in range(ROLLOUTS)) if inside(dag, leaf)]
 
 
+@pytest.mark.slow
 def test_a_loop_is_guarded_only_along_what_is_read_inside_it(leaves: tuple[PipelineDag, list[_core.States]]) -> None:
     dag, found = leaves
     host = func_named(dag, "kept")
@@ -55,6 +56,7 @@ def test_a_loop_is_guarded_only_along_what_is_read_inside_it(leaves: tuple[Pipel
     assert tails["c"] == {Tail.GUARD_WITH_IF}
 
 
+@pytest.mark.slow
 def test_loops_that_are_not_guarded_read_nothing_beyond_an_input(
     leaves: tuple[PipelineDag, list[_core.States]],
 ) -> None:

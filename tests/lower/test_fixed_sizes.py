@@ -6,6 +6,7 @@ from pathlib import Path
 import halide as hl
 import numpy as np
 import pytest
+from slow_cases import slow_but
 from small_pipelines import (
     HEIGHT,
     PIPELINES,
@@ -30,6 +31,8 @@ from metol.measure.compiled import CompiledPipeline
 from metol.pipeline import PipelineDag
 
 SEEDS = (1, 4)
+# The other pipelines run with the slow tests.
+QUICK_NAMES = ("blur", "matmul_output", "scan", "boundary", "tuple_output", "two_outputs", "in_place", "no_dimension")
 
 
 def fixed_schedule(build, dag: PipelineDag, leaf: _core.States) -> Schedule:
@@ -50,7 +53,7 @@ def odd_width() -> hl.Pipeline:
     return finish(output, sizes=(37, 7))
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES))
 def test_only_the_estimated_size_runs(name: str) -> None:
     build = PIPELINES[name]
     runs = ExactRuns(name)

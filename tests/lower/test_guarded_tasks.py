@@ -65,6 +65,7 @@ def test_tasks_that_need_no_guard_are_one_loop() -> None:
     assert (1, 1) not in {tasks_of(cpu_directives(dag, leaf.describe()), stage) for leaf, stage in found}
 
 
+@pytest.mark.slow
 def test_guarded_tasks_keep_the_result() -> None:
     dag, found = guarded(matmul_output)
     runs = ExactRuns("matmul_output")

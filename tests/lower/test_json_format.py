@@ -74,6 +74,7 @@ def measured_times(draw: st.DrawFn) -> Measured:
     return Measured(median, interval, draw(st.integers(1, 999)), texts[0], texts[1], draw(st.booleans()), texts[2])
 
 
+@pytest.mark.slow
 @given(random_schedules())
 def test_json_keeps_any_schedule(schedule: Schedule) -> None:
     read = Schedule.from_json(schedule.to_json())

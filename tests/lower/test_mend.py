@@ -102,6 +102,7 @@ def test_updates_of_outputs_of_one_dimension_have_no_vectors() -> None:
     assert {d.stage for d in mended.directives if d.call is Call.VECTORIZE} == {0}
 
 
+@pytest.mark.slow
 def test_less_slides_where_halide_would_read_beyond_an_input() -> None:
     pipeline, dag, printed = printed_for_app("harris.adams2019")
     first = next(mended_versions(printed, dag))

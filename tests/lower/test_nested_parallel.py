@@ -3,6 +3,7 @@
 import halide as hl
 import numpy as np
 import pytest
+from slow_cases import slow_but
 from small_pipelines import ExactRuns, X, Y, convolution, cpu_space, finish, image, make_space, schedule_of
 
 from metol import _core
@@ -31,7 +32,7 @@ def nested(space: _core.Space, wanted: int, tries: int = 600) -> list[_core.Stat
     return [leaf for leaf in singles if any(map(is_nested, leaf.describe()))][:wanted]
 
 
-@pytest.mark.parametrize("build", [recurrence, convolution])
+@pytest.mark.parametrize("build", slow_but([recurrence], [recurrence, convolution]))
 def test_nested_parallel_loops_keep_the_result(build) -> None:
     dag, space = cpu_space(build)
     runs = ExactRuns(build.__name__, build)

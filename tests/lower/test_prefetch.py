@@ -98,8 +98,8 @@ def prefetching(space: _core.Space, wanted: int) -> list[_core.States]:
 def test_what_is_asked_for_ahead_keeps_the_result(build: Build) -> None:
     dag, space = small_space(build)
     runs = ExactRuns(build.__name__, build)
-    leaves = prefetching(space, 4)
-    assert len(leaves) == 4
+    leaves = prefetching(space, 3)
+    assert len(leaves) == 3
     for leaf in leaves:
         schedule = schedule_of(build, dag, leaf)
         asked = {(d.func, d.stage) for d in schedule.directives if d.call is Call.PREFETCH}

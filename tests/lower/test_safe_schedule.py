@@ -3,6 +3,7 @@
 import halide as hl
 import pytest
 from lower_cases import without_renames
+from slow_cases import slow_but
 from small_pipelines import PIPELINES, ExactRuns, X, Y, finish, image
 
 from metol.lower import (
@@ -23,7 +24,7 @@ def schedule(pipeline: hl.Pipeline, directives: tuple[Directive, ...]) -> Schedu
     return Schedule(describe_funcs(pipeline), directives)
 
 
-@pytest.mark.parametrize("name", list(PIPELINES))
+@pytest.mark.parametrize("name", slow_but(["chain", "scan", "tuples", "in_place", "boundary", "where"], PIPELINES))
 def test_safe_schedule_is_right_at_every_size(name: str) -> None:
     pipeline = PIPELINES[name]()
     ExactRuns(name).check(schedule(pipeline, safe_directives(extract(pipeline), VECTOR_BYTES)))

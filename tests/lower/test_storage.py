@@ -33,7 +33,7 @@ def with_storage(space: _core.Space, kind: _core.Storage, wanted: int) -> list[_
 @pytest.mark.parametrize(
     ("build", "kind"),
     [
-        (chain, "STACK"),
+        pytest.param(chain, "STACK", marks=pytest.mark.slow),
         pytest.param(pyramid, "STACK", marks=pytest.mark.slow),
         pytest.param(big_tiles, "HOISTED", marks=pytest.mark.slow),
     ],

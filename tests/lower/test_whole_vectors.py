@@ -74,6 +74,7 @@ def splits_along_vectors(build: Callable[[], hl.Pipeline]) -> tuple[list[Directi
     return found, kept, dag
 
 
+@pytest.mark.slow
 def test_sums_that_read_no_more_of_an_input_round_vectors_up() -> None:
     splits, leaves, dag = splits_along_vectors(clamped_sums)
     widths = {stage.vector_width for leaf in leaves for s in leaf.describe() for stage in s.stages}

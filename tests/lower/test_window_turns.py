@@ -105,6 +105,7 @@ def is_folded(directives: tuple[Directive, ...], path: Path) -> bool:
     return any(re.search(r"\* (?:8|16|32)$", size) for size in STORED.findall(path.read_text()))
 
 
+@pytest.mark.slow
 def test_halide_folds_windows_over_such_tiles_and_not_over_guarded_ones(tmp_path: Path) -> None:
     folded, folded_guarded = 0, 0
     for schedule, split in list(with_windows(clamped_sums))[:RUNS]:
@@ -115,6 +116,7 @@ def test_halide_folds_windows_over_such_tiles_and_not_over_guarded_ones(tmp_path
     assert folded > folded_guarded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [clamped_sums, open_sums])
 def test_such_windows_keep_the_result(build: Callable[[], hl.Pipeline]) -> None:
     runs = ExactRuns(build.__name__, build)

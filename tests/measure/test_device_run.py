@@ -42,6 +42,7 @@ def case() -> Case:
     return Case("estimated size", tuple(inputs[name] for name in names), (BufferShape.of_array(array),))
 
 
+@pytest.mark.slow
 def test_results_are_those_of_the_kernel_and_stay_on_the_device_until_fetched() -> None:
     this = case()
     (array,) = (item.array for item in this.inputs if item.array is not None)

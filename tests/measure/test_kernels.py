@@ -111,6 +111,7 @@ def test_shared_memory_is_what_the_largest_block_asks_for(pad: int, rows: int) -
     assert kernel.threads == (32, rows, 1)
 
 
+@pytest.mark.slow
 def test_sums_that_find_no_registers_spill() -> None:
     (kernel,) = kernels_in(spilling, sums_in_registers())
     assert kernel.registers <= 64  # as Halide's runtime tells the driver

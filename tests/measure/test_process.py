@@ -36,6 +36,7 @@ def test_child_is_told_its_threads(tmp_path: Path) -> None:
     assert answer == m.Failure("ValueError", "1", is_users=False)
 
 
+@pytest.mark.slow
 def test_child_compiles_on_all_cores_and_runs_on_as_many_as_it_has_threads(planted, tmp_path: Path) -> None:
     cores = os.sched_getaffinity(0)
     with Child(threads=1) as child:
@@ -61,6 +62,7 @@ def test_child_survives_an_exception(planted) -> None:
         assert isinstance(child.ask(m.Build(str(planted("blur")), "host"), 60), m.Done)
 
 
+@pytest.mark.slow
 def test_child_that_takes_too_long_is_killed_with_all_it_started(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import pathlib, subprocess\n"

@@ -229,6 +229,7 @@ def test_every_pipeline_has_a_grouping(name: str) -> None:
     assert math.isfinite(result.cost_seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 @pytest.mark.parametrize("name", ["chain", "convolution", "pyramid", "boundary", "tuples"])

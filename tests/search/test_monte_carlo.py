@@ -277,6 +277,7 @@ def test_trees_without_time_do_not_take_longer_turns_later() -> None:
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.slow
 def test_walks_go_on_from_the_best_until_they_are_in_vain() -> None:
     space = space_of("pyramid")
     once = MonteCarlo(trees=4, walk_share=1).search(space, MODEL, Budget.start(0.4))

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from slow_cases import slow_but
 from small_pipelines import PIPELINES, make_space
 
 from metol import _core
@@ -82,13 +83,13 @@ def test_result_is_a_complete_loop_nest_of_its_cost(strategy: Strategy, name: st
     )
 
 
-@pytest.mark.parametrize("name", SAMPLE[:2])
+@pytest.mark.parametrize("name", slow_but(SAMPLE[:1], SAMPLE[:2]))
 def test_result_does_not_depend_on_threads(strategy: Strategy, name: str) -> None:
     paths = []
-    for threads in (1, 2, 4):
+    for threads in (1, 4):
         space = space_of(name, threads)
         paths.append(path_of(space, strategy.search(space, MODEL, Budget.start())))
-    assert paths[0] == paths[1] == paths[2]
+    assert paths[0] == paths[1]
 
 
 def test_result_does_not_depend_on_what_is_remembered(strategy: Strategy) -> None:

@@ -28,6 +28,7 @@ def triangle(*, across: bool) -> tuple[hl.Func, hl.ImageParam]:
     return total, source
 
 
+@pytest.mark.slow
 def test_the_compiler_takes_the_lanes_of_such_a_vector_one_by_one(tmp_path: Path) -> None:
     def inserted_bytes(target: str, *, across: bool) -> int:
         total, source = triangle(across=across)

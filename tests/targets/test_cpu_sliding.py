@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import halide as hl
 import pytest
+from slow_cases import slow_but
 from small_pipelines import (
     X,
     Y,
@@ -57,7 +58,7 @@ def sliding_leaves(space: _core.Space) -> Iterator[tuple[int, _core.States]]:
             yield windows, leaf
 
 
-@pytest.mark.parametrize("build", [chain, boundary, half_boundary, open_fork, clamped_fork])
+@pytest.mark.parametrize("build", slow_but([open_fork], [chain, boundary, half_boundary, open_fork, clamped_fork]))
 def test_halide_reads_no_input_too_early(build: Callable[[], hl.Pipeline]) -> None:
     dag = extract(build())
     gate = make_gate(build)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import halide as hl
+import pytest
 from small_pipelines import SOME_TARGET, X, Y, finish, func_named, image, make_space
 
 from metol import _core
@@ -18,6 +19,7 @@ WIDTH, HEIGHT = 256, 128
 ROLLOUTS = 600
 
 
+@pytest.mark.slow
 def test_the_compiler_shares_what_rows_have_in_common_only_where_it_knows_their_distance(tmp_path: Path) -> None:
     def multiplications(*, is_known: bool) -> int:
         """Of a vector, to divide by three: each value that is computed is one."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
+from slow_cases import slow_but
 from small_pipelines import PIPELINES
 
 import metol
@@ -25,6 +26,7 @@ def loops_of(kernel: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_sums_of_several_points_stay_in_registers(tmp_path: Path) -> None:
     pipeline = metol_apps.get("matmul").build()
     result = metol.autoschedule(pipeline, target="cuda", gpu="a100", options=BATCH, threads=2)
@@ -43,6 +45,7 @@ def test_sums_of_several_points_stay_in_registers(tmp_path: Path) -> None:
         assert "st." not in body
 
 
+@pytest.mark.slow
 def test_outputs_have_a_kernel_without_guards() -> None:
     pipeline = metol_apps.get("harris").build()
     result = metol.autoschedule(pipeline, target="cuda", gpu="a100", options=BATCH, threads=2)
@@ -64,6 +67,7 @@ def test_outputs_have_a_kernel_without_guards() -> None:
     assert set(condition.args[1::2]) == blocks
 
 
+@pytest.mark.slow
 def test_outputs_that_may_be_their_input_compute_no_point_twice() -> None:
     x = hl.Var("x")
     source, output = hl.ImageParam(hl.Float(32), 1), hl.Func("output")
@@ -91,7 +95,7 @@ def test_outputs_of_a_promised_size_have_one_kernel() -> None:
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", ["matmul_output", "convolution", "in_place"])
+@pytest.mark.parametrize("name", slow_but(["in_place"], ["matmul_output", "convolution", "in_place"]))
 def test_outputs_of_a_promised_size_are_right(name: str) -> None:
     options = SearchOptions(strategy="greedy", fixed_sizes=True)
     result = metol.autoschedule(PIPELINES[name](), target="host-opencl", options=options, verify=True)

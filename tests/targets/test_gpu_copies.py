@@ -231,6 +231,7 @@ def test_autoschedule_shares_what_is_read_across_rows() -> None:
     assert times[True] < times[False]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ptxas")
 def test_kernels_with_copies_assemble_and_spill_nothing() -> None:
     options = SearchOptions(strategy="greedy", budget_seconds=None)
@@ -252,7 +253,7 @@ def test_grouping_makes_no_copies() -> None:
     ("name", "count"),
     [("matmul_output", 1)]
     + [
-        pytest.param(name, 4, marks=pytest.mark.slow)
+        pytest.param(name, 2, marks=pytest.mark.slow)
         for name in ("matmul", "convolution", "chain", "tuples", "transpose", "channels", "boundary", "where")
     ],
 )

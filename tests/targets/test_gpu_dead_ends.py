@@ -25,6 +25,7 @@ def test_threads_can_be_chosen_where_no_three_loops_fill_a_warp() -> None:
     assert all(leaves.take([i]).describe() for i in range(300))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["random", "batch", "beam"])
 def test_searches_end_with_a_schedule(strategy: str) -> None:
     for seed in range(3):

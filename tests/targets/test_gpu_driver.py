@@ -91,6 +91,7 @@ def test_a_driver_that_fails_describes_nothing(init: str, tmp_path: Path) -> Non
     assert ask(driver(tmp_path, HOPPER, init=init)) is None
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_is_given_up(tmp_path: Path) -> None:
     assert ask(driver(tmp_path, HOPPER, init="pause()"), limit_seconds=1.0) is None
 

@@ -54,6 +54,7 @@ def long_chain() -> metol.Result:
     return metol.autoschedule(levels(7), target="cuda", gpu="a100", options=SearchOptions(strategy="batch"))
 
 
+@pytest.mark.slow
 @pytest.mark.xfail(
     reason="where four levels are inline, Halide bounds what a block needs by the whole row; the next best is taken",
     strict=True,
@@ -62,6 +63,7 @@ def test_a_long_chain_is_lowered_as_it_was_found(long_chain: metol.Result) -> No
     assert (long_chain.origin, long_chain.fallbacks) == ("search", ())
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_lowered_nearly_as_it_was_found(long_chain: metol.Result) -> None:
     assert long_chain.origin in ("search", "alternative")
     assert all("threads, and may have 1024" in refusal for refusal in long_chain.fallbacks)

@@ -172,6 +172,7 @@ def test_no_name_is_given_twice_however_often_an_update_is_factored() -> None:
         plan = plan.merge()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "gain"), [("sum", 1.0), ("place_of_largest", 2.0), ("sums_of_rows", 2.0), ("bins_of_16_bits", 2.0)]
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
+from slow_cases import slow_but
 from small_pipelines import PIPELINES, ExactRuns, X, Y, chain, finish, gpu_space, image, schedule_with
 
 import metol
@@ -16,25 +17,25 @@ from metol.targets.gpu import host_funcs
 
 QUICK = SearchOptions(strategy="greedy")
 BLOCKS, THREADS = 0, 1  # levels of a loop nest
+# The other pipelines run with the slow tests.
+QUICK_NAMES = ("chain", "scan", "tuples", "histogram", "two_outputs")
 KERNEL_CALLS = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)
 
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES))
 def test_schedules_for_opencl_keep_the_result(name: str) -> None:
     runs = ExactRuns(name, target="host-opencl")
     runs.check(metol.autoschedule(PIPELINES[name](), target="host-opencl", options=QUICK).schedule)
-
-
-QUICK_NAMES = ("chain", "convolution", "scan", "tuples", "in_place", "channels", "boundary", "pyramid")
 
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 @pytest.mark.parametrize(
     ("name", "seeds"),
-    [(name, (1,)) for name in QUICK_NAMES] + [pytest.param(name, (2, 3), marks=pytest.mark.slow) for name in PIPELINES],
+    [(name, (1,)) for name in QUICK_NAMES[:2]]
+    + [pytest.param(name, (2,), marks=pytest.mark.slow) for name in PIPELINES],
 )
 def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
     dag, space = gpu_space(PIPELINES[name])
@@ -47,7 +48,7 @@ def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) ->
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 @pytest.mark.parametrize("level", [BLOCKS, THREADS])
-@pytest.mark.parametrize("name", ["blur", "chain", "matmul", "convolution", "tuples"])
+@pytest.mark.parametrize("name", slow_but(["tuples"], ["blur", "chain", "matmul", "convolution", "tuples"]))
 def test_funcs_in_blocks_and_threads_keep_the_result(name: str, level: int) -> None:
     dag, space = gpu_space(PIPELINES[name])
     leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
@@ -97,6 +98,7 @@ def bit_counts() -> hl.Pipeline:
     return finish(output)
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 @pytest.mark.parametrize("strategy", ["greedy", "grouping"])

@@ -64,6 +64,7 @@ def test_no_loader_no_device(tmp_path: Path) -> None:
     assert not has_opencl_device((str(tmp_path / "libOpenCL.so.1"),))
 
 
+@pytest.mark.slow
 def test_a_loader_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
     assert not has_opencl_device((loader(tmp_path, pause="pause()"),), limit_seconds=1.0)
 

@@ -60,6 +60,7 @@ def assert_same(one: Weights, other: Weights) -> None:
     np.testing.assert_array_equal(one.units, other.units)
 
 
+@pytest.mark.slow
 def test_the_loss_falls(table: FeatureTable) -> None:
     (history,) = fit(table, SPLIT, replace(BRIEF, constant_steps=0)).history
     first, last = history[0], history[-1]
@@ -67,6 +68,7 @@ def test_the_loss_falls(table: FeatureTable) -> None:
     assert min(score for _, score in history) < 0.5 * first[1]
 
 
+@pytest.mark.slow
 def test_constant_gains_are_learned_first(table: FeatureTable) -> None:
     brief = replace(BRIEF, epochs=1)
     ((first,),) = fit(table, SPLIT, brief).history
@@ -74,6 +76,7 @@ def test_constant_gains_are_learned_first(table: FeatureTable) -> None:
     assert first[1] < 0.7 * without[1]
 
 
+@pytest.mark.slow
 def test_what_features_add_to_constant_gains_has_its_price(table: FeatureTable) -> None:
     batch = make_batch(table, find_units(table, "residual"))
     deviations = []
@@ -105,6 +108,7 @@ def test_what_is_kept_is_what_was_best_on_what_stops_early(table: FeatureTable) 
     assert len(history) - 1 - int(np.argmin(scores)) <= 3
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_weights(table: FeatureTable) -> None:
     options = replace(BRIEF, epochs=3, members=2)
     assert_same(fit(table, SPLIT, options).weights, fit(table, SPLIT, options).weights)

@@ -38,6 +38,7 @@ def judged(table: FeatureTable) -> HoldOneOut:
     return hold_one_out(table, BRIEF, NAMES[:4])
 
 
+@pytest.mark.slow
 def test_fits_predict_programs_that_they_have_not_seen_better_than_the_analytical_model(judged: HoldOneOut) -> None:
     assert [one.program for one in judged.programs] == list(NAMES[:4])
     assert judged.trained.r2 > judged.analytical.r2
@@ -63,6 +64,7 @@ def test_better_is_a_better_order_and_no_worse_choice(trained: list[float], is_b
     assert HoldOneOut((held_out,)).is_better == is_better
 
 
+@pytest.mark.slow
 def test_what_is_held_out_changes_nothing_about_its_prediction(table: FeatureTable, judged: HoldOneOut) -> None:
     shifted = table.seconds.copy()
     shifted[table.program_of_sample == 0] *= np.linspace(1, 9, int((table.program_of_sample == 0).sum()))
@@ -71,6 +73,7 @@ def test_what_is_held_out_changes_nothing_about_its_prediction(table: FeatureTab
     assert not np.array_equal(again.measured, judged.programs[0].measured)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_predictions(table: FeatureTable, judged: HoldOneOut) -> None:
     one = judged.programs[0]
     own = table.select([0])

@@ -75,6 +75,7 @@ def test_a_mistake_is_told_with_what_to_do(words: tuple[str, ...], message: str,
     assert not (folder / "a.npz").exists()
 
 
+@pytest.mark.slow
 def test_too_few_programs_to_fit_to_are_an_error_of_one_line(tmp_path: Path) -> None:
     for name in ("torch", "sklearn", "matplotlib"):
         pytest.importorskip(name)

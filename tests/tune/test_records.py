@@ -84,6 +84,7 @@ def test_a_line_loses_nothing(record: Record) -> None:
     assert Record.from_line(line).uid == record.uid
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(made=st.lists(records, max_size=5))
 def test_a_database_loses_nothing(made: list[Record], tmp_path_factory) -> None:
@@ -373,6 +374,7 @@ def test_a_database_of_version_1_becomes_like_a_new_one(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (2,)
 
 
+@pytest.mark.slow
 def test_a_database_of_version_1_is_brought_up_to_date_by_one_of_several_processes(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     make_old(path)
@@ -407,6 +409,7 @@ def start_writer(path: Path, session: str, count: int) -> subprocess.Popen:
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "tuning.db"
     writers = [start_writer(path, f"session {i}", 20) for i in range(3)]
@@ -418,6 +421,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
         assert len(opened.all()) == 60
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_nothing_that_it_was_told_is_written(tmp_path: Path) -> None:
     path = tmp_path / "tuning.db"
     for attempt in range(4):

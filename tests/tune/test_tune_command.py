@@ -23,8 +23,8 @@ from metol.tune import Records
 from metol.tune_command import _expand
 
 SOURCE = "planted_failures.py:brighten"
-# A search that takes no time: the tests are about what comes after it.
-QUICK = ("--threads", "1", "--no-peers")
+# Code for one size compiles in a fifteenth of the time of code for any.
+QUICK = ("--threads", "1", "--no-peers", "--fixed-sizes")
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_tuning_shows_how_it_goes_and_writes_the_best(folder: Path) -> None:
     assert library.load(folder / "best.json").directives
     assert "def apply_schedule(" in (folder / "best.py").read_text()
     assert (folder / "best.h").read_text()
-    used = metol("schedule", SOURCE, "--records", "tuning.db", "--threads", "1", cwd=folder)
+    used = metol("schedule", SOURCE, "--records", "tuning.db", "--threads", "1", "--fixed-sizes", cwd=folder)
     assert used.returncode == 0, used.stderr
     assert "measured at" in used.stderr
 

@@ -127,6 +127,7 @@ def test_what_the_search_found_runs_in_the_final_race() -> None:
     assert result.speedup_over["search"] == pytest.approx(finals[own] / result.best.run_ms)
 
 
+@pytest.mark.slow
 def test_whoever_fails_in_the_final_race_does_not_win() -> None:
     plain = StandIn()
     winner = text_of(tune(plain))
@@ -228,6 +229,7 @@ def test_a_beam_whose_result_is_refused_measures_the_next_one() -> None:
     assert text_of(result) == directives_text(bench.measured[1])
 
 
+@pytest.mark.slow
 def test_half_of_a_budget_is_shared_evenly_and_the_rest_goes_to_who_gains() -> None:
     gaining, idle = StandIn(), StandIn(script=lambda _: ran(5.0))
     scores = iter(range(10_000, 0, -1))
@@ -279,6 +281,7 @@ def test_retrainer_is_asked_between_batches() -> None:
     assert retrainer.measured == sorted(set(retrainer.measured))
 
 
+@pytest.mark.slow
 def test_a_later_run_measures_again_only_what_it_compares_with(tmp_path: Path) -> None:
     first, second = StandIn(), StandIn()
     with Records(tmp_path / "tuning.db") as database:
