@@ -70,7 +70,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _saving(written: Written) -> tuple[list[Any], Callable[[Any], None]]:
-    """Return a list of reports, and what adds one to it and writes it, so that what is measured outlives an interrupt."""
+    """Return a list of reports, and what adds one and writes it, so that what is measured outlives an interrupt."""
     saved: list[Any] = []
 
     def save(report: Any) -> None:
