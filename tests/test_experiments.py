@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import metol
+from slow_cases import slow_but
 
 from metol.errors import MetolError
 from metol.experiments import (
@@ -160,7 +161,7 @@ def test_data_are_a_file(tmp_path: Path) -> None:
     assert len(lines) == 10
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", slow_but(["adams-fig6", "adams-fig8", "protuner-fig7", "limit"], EXPERIMENTS))
 def test_plots_are_drawn_of_whatever_there_is(name: str, tmp_path: Path) -> None:
     for outcomes in (OUTCOMES, OUTCOMES[-1:]):
         save_plot(tmp_path / "plots" / "plot.png", get_experiment(name), outcomes)

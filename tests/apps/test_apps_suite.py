@@ -46,6 +46,7 @@ def test_app_inputs_are_the_parameters_of_the_pipeline(app):
     assert {argument.name for argument in arguments} == set(app.inputs(app.small_output_shape))
 
 
+@pytest.mark.slow
 def test_app_inputs_have_the_estimated_sizes(app):
     inputs = app.inputs()
     for argument in app.build().infer_arguments():

@@ -18,7 +18,7 @@ from metol.targets.gpu import host_funcs
 QUICK = SearchOptions(strategy="greedy")
 BLOCKS, THREADS = 0, 1  # levels of a loop nest
 # The other pipelines run with the slow tests.
-QUICK_NAMES = ("chain", "scan", "tuples", "histogram", "two_outputs")
+QUICK_NAMES = ("tuples", "scan", "histogram")
 KERNEL_CALLS = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)
 
 
