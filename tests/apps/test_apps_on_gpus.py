@@ -17,9 +17,7 @@ GROUPING = SearchOptions(strategy="grouping")
 # Of ResNet-50 one part of each kind: a bottleneck with a stride and a filter of its own for what it began with, and one
 # without. The others differ from these in their numbers.
 NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
-# Pyramids of many kernels, as local_laplacian is; `metol bench --experiment gpu-kernels` runs them, too.
-LONG = ("lens_blur", "interpolate")
-# Of each kind one, for what OpenCL code has of its own; the others run on the emulated GPU, too.
+# Of most kinds one, for what OpenCL code has of its own; all run on the emulated GPU.
 ON_OPENCL = ("harris", "hist", "iir_blur", "nl_means", "conv_layer", "depthwise_separable_conv")
 
 
@@ -37,7 +35,7 @@ def test_grouping_computes_the_reference_on_opencl(name: str, computes_reference
     assert computes_reference(app, pipeline, app.small_output_shape, result.schedule.target)
 
 
-@pytest.mark.parametrize("name", [*(name for name in metol_apps.names("full") if name not in LONG), *NETWORK])
+@pytest.mark.parametrize("name", [*metol_apps.names("full"), *NETWORK])
 def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes_reference) -> None:
     load_emulated_cuda()
     app = metol_apps.get(name)
@@ -48,10 +46,8 @@ def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes
 
 
 @pytest.mark.usefixtures("ptxas")
-@pytest.mark.parametrize(
-    ("name", "gpu", "architecture"),
-    [("harris", "rtx2080ti", "sm_75"), ("matmul", "a100", "sm_80"), ("harris", "h100", "sm_90")],
-)
+@pytest.mark.parametrize(("gpu", "architecture"), [("rtx2080ti", "sm_75"), ("a100", "sm_80"), ("h100", "sm_90")])
+@pytest.mark.parametrize("name", ["harris", "matmul"])
 def test_kernels_of_grouping_are_assembled(name: str, gpu: str, architecture: str) -> None:
     pipeline = metol_apps.get(name).build()
     result = metol.autoschedule(pipeline, target="cuda", gpu=gpu, options=GROUPING, threads=2, verify=True)
@@ -61,7 +57,7 @@ def test_kernels_of_grouping_are_assembled(name: str, gpu: str, architecture: st
 
 
 @pytest.mark.usefixtures("ptxas")
-@pytest.mark.parametrize("name", [name for name in metol_apps.network() if name not in NETWORK])
+@pytest.mark.parametrize("name", metol_apps.network())
 def test_every_part_of_a_network_is_assembled(name: str) -> None:
     pipeline = metol_apps.get(name).build()
     result = metol.autoschedule(pipeline, target="cuda", gpu="a100", options=GROUPING, threads=2, verify="kernels")

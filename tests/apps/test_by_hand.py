@@ -10,7 +10,7 @@ SUITE = metol_apps.names("full")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lanes", [16])
+@pytest.mark.parametrize("lanes", [4, 16])
 @pytest.mark.parametrize("name", SUITE)
 def test_every_application_has_a_schedule_by_hand_that_lowers(name: str, lanes: int) -> None:
     pipeline = metol_apps.get(name).build()

@@ -16,7 +16,7 @@ from metol.pipeline import extract
 TARGET = "x86-64-linux-avx-avx2-avx512-avx512_skylake-f16c-fma-sse41"
 WIDE, HIGH = 320, 400
 ROLLOUTS = 400
-MOST_LOWERED = 30
+MOST_LOWERED = 40
 # Halide takes a power of two of rows for a window, and rounds what fills it up to whole tiles.
 MOST_ROUNDING = 4.0
 MOST_WRONG = 0.15
