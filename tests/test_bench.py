@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from brief_timing import BRIEF_OPTIONS
 from command_line import PIPELINES
 from running_children import children
 
@@ -13,9 +14,7 @@ from metol import SearchOptions, autoschedule
 from metol.bench import BenchReport, parse_sources, run_bench
 from metol.bench_device import find_bench_device
 from metol.errors import MetolError, UnknownAppError
-from metol.measure import PipelineSource, RunOptions, Scheduler, Status, TimingPlan
-
-OPTIONS = RunOptions(timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2), timeout_seconds=60)
+from metol.measure import PipelineSource, Scheduler, Status
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def test_bench_measures_each_source_and_saves_after_each(file: Path, tmp_path: P
     report = run_bench(
         sources,
         [Scheduler("reference"), Scheduler("mullapudi2016")],
-        options=OPTIONS,
+        options=BRIEF_OPTIONS,
         command="x",
         save=saved.append,
         jobs=jobs,
@@ -52,7 +51,7 @@ def test_no_child_outlives_a_bench_that_is_interrupted(file: Path, jobs: int) ->
     sources = [PipelineSource.parse(f"{file}:ramp")] * 2
     before = children()
     with pytest.raises(KeyboardInterrupt):
-        run_bench(sources, [Scheduler("reference")], options=OPTIONS, command="x", save=interrupt, jobs=jobs)
+        run_bench(sources, [Scheduler("reference")], options=BRIEF_OPTIONS, command="x", save=interrupt, jobs=jobs)
     assert children() == before
 
 
@@ -64,7 +63,7 @@ def test_an_interrupt_ends_what_is_being_prepared(file: Path, tmp_path: Path) ->
     timer = threading.Timer(2.0, lambda: signal.pthread_kill(main, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        run_bench(sources, [Scheduler("reference")], options=OPTIONS, command="x", jobs=2)
+        run_bench(sources, [Scheduler("reference")], options=BRIEF_OPTIONS, command="x", jobs=2)
     assert children() == before
 
 
@@ -79,7 +78,7 @@ def test_a_folder_of_schedules_has_one_for_each_source_or_fails(
         tmp_path / "best" / f"{sources[0].label}.json"
     )
     schedulers = [Scheduler.parse("schedule:best"), Scheduler("reference")]
-    rows = run_bench(sources, schedulers, options=OPTIONS, command="x").rows
+    rows = run_bench(sources, schedulers, options=BRIEF_OPTIONS, command="x").rows
     assert [(row.scheduler, row.status) for row in rows] == [
         ("schedule:best", Status.OK),
         ("reference", Status.OK),
@@ -90,7 +89,7 @@ def test_a_folder_of_schedules_has_one_for_each_source_or_fails(
 
 
 def test_result_file_names_machine_versions_and_commit(file: Path, tmp_path: Path) -> None:
-    report = run_bench([], [], options=OPTIONS, command="metol bench", save=lambda _: None)
+    report = run_bench([], [], options=BRIEF_OPTIONS, command="metol bench", save=lambda _: None)
     report.save(tmp_path / "rows.json")
     content = json.loads((tmp_path / "rows.json").read_text())
     assert content["command"] == "metol bench"
@@ -127,7 +126,7 @@ def test_unknown_app_is_refused_before_anything_runs() -> None:
 
 
 def test_report_keeps_its_options(file: Path) -> None:
-    report = run_bench([], [], options=replace(OPTIONS, threads=1), command="")
+    report = run_bench([], [], options=replace(BRIEF_OPTIONS, threads=1), command="")
     assert (report.threads, report.timeout_seconds) == (1, 60)
 
 
@@ -150,7 +149,7 @@ def test_bench_tells_schedulers_of_the_device_and_names_columns_as_asked(file: P
     source = PipelineSource.parse(f"{file}:ramp")
     device = find_bench_device("opencl", threads=1)
     schedulers = [Scheduler.parse(text) for text in ("metol-analytical", "li2018", "adams2019")]
-    report = run_bench([source], schedulers, options=replace(OPTIONS, threads=1), command="x", device=device)
+    report = run_bench([source], schedulers, options=replace(BRIEF_OPTIONS, threads=1), command="x", device=device)
     assert [row.scheduler for row in report.rows] == ["metol-analytical", "li2018", "adams2019"]
     assert [row.status for row in report.rows] == [Status.OK, Status.OK, Status.SCHEDULE_FAILED]
     assert report.rows[0].verified
@@ -161,7 +160,7 @@ def test_bench_tells_schedulers_of_the_device_and_names_columns_as_asked(file: P
 
 
 def test_result_file_from_before_gpus_is_read(tmp_path: Path) -> None:
-    report = run_bench([], [], options=OPTIONS, command="metol bench")
+    report = run_bench([], [], options=BRIEF_OPTIONS, command="metol bench")
     report.save(tmp_path / "rows.json")
     content = json.loads((tmp_path / "rows.json").read_text())
     del content["target"], content["device"]

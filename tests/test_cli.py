@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from brief_timing import BRIEF_TIMING
 from command_line import PIPELINES, metol, metol_process
 
 from metol import SearchOptions, cli, demo
-from metol.measure import RunOptions, TimingPlan
+from metol.measure import RunOptions
 
 
 def test_version_is_shown() -> None:
@@ -236,8 +237,7 @@ def test_bench_verifies_metol_beside_a_saved_schedule(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_demo_prints_one_table_and_writes_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    brief = TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2)
-    monkeypatch.setattr(demo, "RunOptions", partial(RunOptions, timing=brief))
+    monkeypatch.setattr(demo, "RunOptions", partial(RunOptions, timing=BRIEF_TIMING))
     done = metol("demo", "--image", "corners.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "adams2019" in done.stdout

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from brief_timing import BRIEF_OPTIONS, BRIEF_RACES
 from command_line import metol
 from slow_cases import slow_but
 
@@ -26,13 +27,12 @@ from metol.experiments import (
     schedulers,
 )
 from metol.experiments.random_programs import FIRST_SEED, Predictions, SpeedUps
-from metol.measure import RacePlan, RunOptions, Scheduler, TimingPlan
+from metol.measure import Scheduler
 from metol.options import SearchOptions
 from metol.train import CollectPlan
 from metol.tune import FinalRace, TuningSettings, autotune
 
-OPTIONS = RunOptions(timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2), timeout_seconds=60)
-SETTING = Setting((), (Scheduler("metol"), Scheduler("reference")), OPTIONS, programs=1)
+SETTING = Setting((), (Scheduler("metol"), Scheduler("reference")), BRIEF_OPTIONS, programs=1)
 
 
 def outcome(subject: str, own: float | None, other: float | None, note: str = "") -> Outcome:
@@ -94,7 +94,7 @@ def test_what_is_known_is_not_measured_again() -> None:
     assert run_counted([known]) == []
     assert run_counted([known], "elsewhere") == [known.subject]
     assert run_counted([Outcome("something else", known.subject, known.circumstances, known.points)]) != []
-    other = Setting((), (Scheduler("metol"),), OPTIONS, programs=1)
+    other = Setting((), (Scheduler("metol"),), BRIEF_OPTIONS, programs=1)
     assert run_counted([known], setting=other) == [known.subject]
 
 
@@ -110,7 +110,7 @@ def test_rows_of_other_code_may_be_kept_and_are_told_of() -> None:
     for order in ([known, own], [own, known]):
         assert list(run_experiment(Counted(), keeps, circumstances="here", known=order)) == [own]
     # What was asked for is another thing than where it was measured.
-    other = replace(keeps, options=replace(OPTIONS, timeout_seconds=61))
+    other = replace(keeps, options=replace(BRIEF_OPTIONS, timeout_seconds=61))
     assert run_counted([known], setting=other) == [known.subject]
     assert run_counted([replace(known, points=())], setting=keeps) == [known.subject]
 
@@ -234,10 +234,7 @@ def outcome_of(folder: Path, app: str, experiment: str, *words: str) -> Outcome:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Races of so short a time that nothing is told by them but that all ran."""
-    timing = TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2)
-    settings = partial(
-        TuningSettings, final=FinalRace(finalists=1, processes=1), plan=RacePlan(stages=(1, 1), timing=timing)
-    )
+    settings = partial(TuningSettings, final=FinalRace(finalists=1, processes=1), plan=BRIEF_RACES)
     for module in (schedulers, protuner):
         monkeypatch.setattr(module, "TuningSettings", settings)
     monkeypatch.setattr(modes, "autotune", partial(autotune, budget="4s", settings=settings()))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from brief_timing import BRIEF_OPTIONS
 from command_line import metol
 
 from metol.bench_device import find_bench_device
@@ -17,7 +18,7 @@ from metol.experiments import (
     get_experiment,
 )
 from metol.experiments.on_device import OnDevice
-from metol.measure import PipelineSource, RunOptions, Scheduler, TimingPlan
+from metol.measure import PipelineSource, Scheduler
 from metol.options import SearchOptions
 from metol.targets.gpu import detect_gpu
 from metol.tune import TuningBudget
@@ -73,11 +74,10 @@ def test_what_is_unknown_is_left_out() -> None:
 
 
 def setting_of(name: str, *, device: bool = True, budget: str = "4 trials") -> Setting:
-    timing = TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2)
     return Setting(
         (PipelineSource.parse(name),),
         (),
-        RunOptions(timing=timing, timeout_seconds=60),
+        BRIEF_OPTIONS,
         budget=TuningBudget.parse(budget),
         device=find_bench_device("opencl", threads=2) if device else None,
     )

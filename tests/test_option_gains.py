@@ -2,14 +2,14 @@ import json
 from pathlib import Path
 
 import pytest
+from brief_timing import BRIEF_OPTIONS
 from command_line import metol
 
 from metol import option_gains
-from metol.measure import PipelineSource, RunOptions, TimingPlan
+from metol.measure import PipelineSource
 from metol.option_gains import OptionRow, OptionsFile, options_notes, options_tables, run_options
 from metol.switches import Switch, switches
 
-OPTIONS = RunOptions(timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2), timeout_seconds=60)
 SAMPLING, FIXED, STORAGE = (
     Switch("sampling", False, "a sample is looked at"),
     Switch("fixed_sizes", False, "sizes are fixed"),
@@ -38,14 +38,14 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_options_are_timed_and_those_alike_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources, turned = [PipelineSource.parse(f"{file}:pairs")], (SAMPLING, FIXED)
-    rows = list(run_options(sources, turned, OPTIONS, circumstances="here"))
+    rows = list(run_options(sources, turned, BRIEF_OPTIONS, circumstances="here"))
     assert [row.option for row in rows] == ["default", "sampling=True", "fixed_sizes=True"]
     assert options_notes(rows) == ()
     assert all(row.run_ms and row.predicted_ms and row.search_seconds for row in rows)
     assert rows[0].digest == rows[1].digest != rows[2].digest
     assert rows[0].run_ms == rows[1].run_ms
     monkeypatch.setattr(option_gains, "schedule_variant", lambda *_: pytest.fail("searched again"))
-    assert list(run_options(sources, turned, OPTIONS, circumstances="here", known=rows)) == rows
+    assert list(run_options(sources, turned, BRIEF_OPTIONS, circumstances="here", known=rows)) == rows
 
 
 def row(app: str, option: str, digest: str, run_ms: float | None, predicted_ms: float, note: str = "") -> OptionRow:

@@ -2,13 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
+from brief_timing import BRIEF_OPTIONS
 from command_line import metol
 
 from metol import tails_cost
-from metol.measure import PipelineSource, RunOptions, TimingPlan
+from metol.measure import PipelineSource
 from metol.tails_cost import TailsFile, TailsRow, run_tails, tails_notes, tails_table
-
-OPTIONS = RunOptions(timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2), timeout_seconds=60)
 
 PIPELINES = """
 import halide as hl
@@ -32,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 def run(file: Path, name: str, known: tuple[TailsRow, ...] = ()) -> TailsRow:
     source = PipelineSource.parse(f"{file}:{name}")
-    (row,) = run_tails([source], OPTIONS, circumstances="here", known=known)
+    (row,) = run_tails([source], BRIEF_OPTIONS, circumstances="here", known=known)
     return row
 
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 import small_pipelines
+from brief_timing import BRIEF_OPTIONS
 from command_line import metol
 
 import metol as library
 from metol.errors import MetolError
 from metol.lower import Schedule
-from metol.measure import LocalRunner, PipelineSource, RunOptions, Status, TimingPlan
+from metol.measure import LocalRunner, PipelineSource, Status
 from metol.tune import Record, Records, SearchTerms, key_of
 from metol.tuned_gains import TunedFile, TunedRow, run_tuned, tuned_notes, tuned_table
 
-OPTIONS = RunOptions(timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2), timeout_seconds=60)
 # Everything at root costs no search, and stands for the peers.
 PEERS = ("reference",)
 BLUR = PipelineSource.parse(f"{small_pipelines.__file__}:blur")
@@ -39,7 +39,7 @@ def records(tmp_path: Path):
 
 def run(records: Records, known: tuple[TunedRow, ...] = (), peers: tuple[str, ...] = PEERS) -> tuple[TunedRow, ...]:
     saved: list[TunedRow] = []
-    rows = run_tuned([BLUR], records, OPTIONS, peers=peers, circumstances="here", known=known, save=saved.append)
+    rows = run_tuned([BLUR], records, BRIEF_OPTIONS, peers=peers, circumstances="here", known=known, save=saved.append)
     rows = tuple(rows)
     assert saved == [row for row in rows if row.record and row not in known]
     return rows
@@ -102,7 +102,7 @@ def test_pipeline_that_can_have_no_record_is_a_note(records: Records, tmp_path: 
         "import halide as hl\n\ndef f():\n    f = hl.Func('f')\n    f[hl.Var()] = 0\n    return f\n"
     )
     source = PipelineSource.parse(f"{tmp_path / 'nowhere.py'}:f")
-    (row,) = run_tuned([source], records, OPTIONS, peers=PEERS, circumstances="here")
+    (row,) = run_tuned([source], records, BRIEF_OPTIONS, peers=PEERS, circumstances="here")
     assert row.is_right
     assert "has no estimate in dimension 0" in row.notes[0]
 

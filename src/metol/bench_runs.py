@@ -57,6 +57,13 @@ class Written:
     markdown: Path | None = None
     """The tables, between their marks."""
 
+    def require_marks(self, marks: tuple[str, str]) -> None:
+        """Raise MetolError where the tables could not be written, before anything is measured."""
+        from metol.text_table import require_marks
+
+        if self.markdown is not None:
+            require_marks(self.markdown, marks)
+
 
 def _command() -> str:
     return shlex.join(["metol", *sys.argv[1:]])
@@ -86,10 +93,8 @@ def bench_schedulers(asked: Asked, written: Written, plots: Path, jobs: int) -> 
     from metol.bench import run_bench
     from metol.measure import is_own
     from metol.report import GPU_MARKS, MARKS, update_markdown
-    from metol.text_table import require_marks
 
-    if written.markdown is not None:
-        require_marks(written.markdown, GPU_MARKS if asked.device else MARKS)
+    written.require_marks(GPU_MARKS if asked.device else MARKS)
     saved, save = _saving(written)
     try:
         with _progress() as progress:
@@ -138,10 +143,8 @@ def bench_searches(asked: Asked, written: Written) -> bool:
         update_search_speed_markdown,
     )
     from metol.search_speed import run_search_speed
-    from metol.text_table import require_marks
 
-    if written.markdown is not None:
-        require_marks(written.markdown, GPU_SPEED_MARKS if asked.device else SPEED_MARKS)
+    written.require_marks(GPU_SPEED_MARKS if asked.device else SPEED_MARKS)
     table = search_time_table if asked.device else search_speed_table
     saved, save = _saving(written)
     try:
@@ -276,14 +279,13 @@ class _Kept:
         notes: Callable[[Sequence[Any]], Sequence[str]],
         written: Written,
     ) -> None:
-        from metol.text_table import marks_of, require_marks
+        from metol.text_table import marks_of
 
         self._marks = marks_of(f"metol bench {flag}")
         self._tables = tables
         self._notes = notes
         self._written = written
-        if written.markdown is not None:
-            require_marks(written.markdown, self._marks)
+        written.require_marks(self._marks)
 
     def measure(self, run: Callable[..., Iterator[Any]], open_file: Callable[[Path], Any], threads: int) -> list[Any]:
         """Measure what the file does not hold yet, and print and write the tables."""

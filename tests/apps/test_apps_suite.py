@@ -8,20 +8,21 @@ from slow_cases import slow_but
 
 import metol_apps
 
-APPS = [metol_apps.get(name) for name in metol_apps.names("full") + metol_apps.variants() + metol_apps.network()]
-# Their many Funcs take LLVM seconds, and what is a part of another, or another size of it, is much like it.
-SLOW = {"local_laplacian", "interpolate", "lens_blur", "stencil_chain", "bgu", "learned_demosaic", "camera_pipe"}
-SLOW |= {*metol_apps.variants(), *metol_apps.network()}
+SUITE = [metol_apps.get(name) for name in metol_apps.names("full")]
+# Other sizes of these, and parts of networks, are much like them.
+APPS = SUITE + [metol_apps.get(name) for name in metol_apps.variants() + metol_apps.network()]
+# Their many Funcs take LLVM seconds.
+LONG = {"local_laplacian", "interpolate", "lens_blur", "stencil_chain", "bgu", "learned_demosaic", "camera_pipe"}
 
 
-@pytest.fixture(params=slow_but(APPS[: len(metol_apps.names("full"))], APPS), ids=[app.name for app in APPS])
+@pytest.fixture(params=slow_but(SUITE, APPS), ids=[app.name for app in APPS])
 def app(request):
     return request.param
 
 
 @pytest.mark.parametrize(
     "app",
-    slow_but([app for app in APPS if app.name not in SLOW], APPS),
+    slow_but([app for app in SUITE if app.name not in LONG], APPS),
     ids=[one.name for one in APPS],
 )
 def test_app_matches_its_reference_at_two_shapes_and_notices_other_inputs(app, realize):

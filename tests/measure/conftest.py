@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from brief_timing import BRIEF_OPTIONS
 
-from metol.measure import PipelineSource, RunOptions, TimingPlan
-
-BRIEF_TIMING = TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2)
+from metol.measure import PipelineSource, RunOptions
 
 
 @pytest.fixture
@@ -21,4 +20,4 @@ def planted(tmp_path: Path) -> Callable[[str], PipelineSource]:
 @pytest.fixture
 def brief_options() -> RunOptions:
     """Time for moments, and wait for a minute at most."""
-    return RunOptions(timing=BRIEF_TIMING, timeout_seconds=60)
+    return BRIEF_OPTIONS

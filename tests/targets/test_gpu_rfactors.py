@@ -6,6 +6,7 @@ from math import prod
 
 import halide as hl
 import pytest
+from slow_cases import slow_but
 from small_pipelines import X, Y, finish, gpu_space, histogram, image, make_gpu_space, matmul
 from whole_reductions import HEIGHT, REDUCTIONS, WIDTH, place_of_largest
 
@@ -207,9 +208,7 @@ QUICK_NAMES = ("sum_where", "place_of_largest", "bins_of_16_bits")
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK_NAMES else pytest.param(name, marks=pytest.mark.slow) for name in REDUCTIONS]
-)
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, REDUCTIONS))
 def test_schedules_keep_the_result_at_any_size(name: str) -> None:
     REDUCTIONS[name].check(scheduled(name), "host-opencl")
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import planted_failures
 import pytest
+from brief_timing import BRIEF_RACES
 from planted_failures import COMPILER_ERROR, CRASH, GREED, HANG, WRONG_RESULT
 
 import metol
 from metol import SearchOptions, verification
 from metol.errors import GivenInputError, MissingDeviceError, RecordError, SearchError, TuningError
-from metol.measure import PipelineSource, RacePlan, SourceKind, Status, TimingPlan, verify_schedule
+from metol.measure import PipelineSource, SourceKind, Status, verify_schedule
 from metol.tune import (
     FinalRace,
     Problem,
@@ -33,8 +34,7 @@ from metol.tune import (
 QUICK = SearchOptions(beam_width=4, passes=1, discrepancies=False, fixed_sizes=True)
 BRIEF_FINAL = FinalRace(finalists=2, processes=1)
 # Who wins is no matter here, only that all run.
-BRIEF_PLAN = RacePlan(stages=(1, 1), timing=TimingPlan(round_seconds=0.005, min_rounds=2, max_rounds=2))
-NO_PEERS = TuningSettings(TunerOptions(peers=(), batch=6), BRIEF_FINAL, plan=BRIEF_PLAN)
+NO_PEERS = TuningSettings(TunerOptions(peers=(), batch=6), BRIEF_FINAL, plan=BRIEF_RACES)
 
 
 @pytest.fixture
