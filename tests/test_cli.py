@@ -205,14 +205,14 @@ def test_schedule_is_printed_as_python_that_runs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_schedule_is_written_to_the_files_named_and_verified(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
-    files = ("--python", "s.py", "--cpp", "s.schedule.h", "-o", "s.json")
+    files = ("--python", "new/folder/s.py", "--cpp", "headers/s.schedule.h", "-o", "new/s.json")
     done = metol_process("schedule", "pipelines.py:ramp", "--strategy", "greedy", *files, "--verify", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert "verified" in done.stderr
-    assert "void apply_schedule" in (tmp_path / "s.schedule.h").read_text()
-    assert "def apply_schedule" in (tmp_path / "s.py").read_text()
-    assert json.loads((tmp_path / "s.json").read_text())
+    assert "void apply_schedule" in (tmp_path / "headers" / "s.schedule.h").read_text()
+    assert "def apply_schedule" in (tmp_path / "new" / "folder" / "s.py").read_text()
+    assert json.loads((tmp_path / "new" / "s.json").read_text())
 
 
 def test_schedule_for_fixed_sizes_is_verified_at_its_own(tmp_path: Path) -> None:

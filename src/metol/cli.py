@@ -20,7 +20,7 @@ from metol.bench_command import SOURCE_HELP, Seed, Threads, bench
 from metol.bench_runs import print_report
 from metol.check_command import check
 from metol.console import print_checks, say, wide_console
-from metol.destinations import require_writable
+from metol.destinations import require_writable, write_text
 from metol.errors import MetolError, MissingDeviceError
 from metol.records_command import records as records_commands
 from metol.train_command import train as train_commands
@@ -155,9 +155,9 @@ def schedule(
             kernels = result.kernels
     with uninterrupted():
         if python is not None:
-            python.write_text(found.to_python())
+            write_text(python, found.to_python())
         if cpp is not None:
-            cpp.write_text(found.to_cpp())
+            write_text(cpp, found.to_cpp())
         if json is not None:
             found.save(json)
     if python is None and cpp is None and json is None:

@@ -1,11 +1,11 @@
-"""Files that a long measurement is to write: looked at before it starts, not when it has ended."""
+"""Files that a long measurement or search is to write: looked at before it starts, not when it has ended."""
 
 import os
 from pathlib import Path
 
 from metol.errors import MetolError
 
-__all__ = ["require_writable"]
+__all__ = ["require_writable", "write_text"]
 
 
 def require_writable(path: Path | None) -> None:
@@ -19,3 +19,9 @@ def require_writable(path: Path | None) -> None:
         raise MetolError(f"`{path}` cannot be written, for `{there}` is not a folder.")
     if not os.access(there, os.W_OK):
         raise MetolError(f"`{path}` cannot be written: there is no permission to write `{there}`.")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, and make its folders."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from metol.bench_command import SOURCE_HELP
 from metol.console import say, wide_console
-from metol.destinations import require_writable
+from metol.destinations import require_writable, write_text
 from metol.errors import MetolError
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def export(
     if is_database(output):
         raise MetolError(f"`{output}` is a database; `metol records merge` reads one into another.")
     with uninterrupted():
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
+        write_text(output, text)
     say(f"wrote {text.count(chr(10))} records to {escape(str(output))}")
 
 

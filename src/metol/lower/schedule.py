@@ -52,8 +52,9 @@ class Schedule(ScheduleData):
         return read_schedule(text, cls)
 
     def save(self, path: str | Path) -> None:
-        """Write the schedule as Python (.py), as C++ (.h, .hpp), or in any other file as JSON."""
+        """Write the schedule as Python (.py), as C++ (.h, .hpp), or in any other file as JSON; its folders are made."""
         writers: dict[str, Callable[[], str]] = {".py": self.to_python, ".h": self.to_cpp, ".hpp": self.to_cpp}
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(writers.get(Path(path).suffix, self.to_json)(), encoding="utf-8")
 
 
