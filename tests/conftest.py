@@ -9,6 +9,7 @@ import pytest
 from forked_children import forked_children
 from hypothesis import settings
 
+from metol.emulated_cuda import load_emulated_cuda
 from metol.errors import MissingToolError
 from metol.measure import find_ptxas, process
 
@@ -44,6 +45,12 @@ def opencl_device() -> None:
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
+
+
+@pytest.fixture
+def emulated_gpu() -> None:
+    """Let this process have the emulated GPU, for code for CUDA."""
+    load_emulated_cuda()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,6 +25,7 @@ from metol.targets.gpu import GpuMachine, gpu_parameters
 X, Y, C = hl.Var("x"), hl.Var("y"), hl.Var("c")
 WIDTH, HEIGHT = 40, 24
 SIDE = 96
+EMULATED_TARGET = "host-cuda-cuda_capability_80"
 # Of 32-bit integers in the widest vectors.
 LANES = 16
 

@@ -8,7 +8,6 @@ import pytest
 
 import metol
 import metol_apps
-from metol.emulated_cuda import load_emulated_cuda
 from metol.lower import Call
 from metol.options import SearchOptions
 
@@ -35,9 +34,9 @@ def test_grouping_computes_the_reference_on_opencl(name: str, computes_reference
     assert computes_reference(app, pipeline, app.small_output_shape, result.schedule.target)
 
 
+@pytest.mark.usefixtures("emulated_gpu")
 @pytest.mark.parametrize("name", [*metol_apps.names("full"), *NETWORK])
 def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes_reference) -> None:
-    load_emulated_cuda()
     app = metol_apps.get(name)
     pipeline = app.build()
     result = metol.autoschedule(pipeline, target="cuda", gpu="a100", options=GROUPING, threads=2)

@@ -3,28 +3,22 @@
 import halide as hl
 import pytest
 from slow_cases import slow_but
-from small_pipelines import PIPELINES, ExactRuns, gpu_space, schedule_with
+from small_pipelines import EMULATED_TARGET, PIPELINES, ExactRuns, gpu_space, schedule_with
 
 import metol
-from metol.emulated_cuda import load_emulated_cuda
 from metol.lower import gpu_directives
 from metol.options import SearchOptions
 
 QUICK = SearchOptions(strategy="greedy")
 # The other pipelines run with the slow tests.
 QUICK_NAMES = ("chain", "tuples", "scan", "histogram", "two_outputs")
-TARGET = "host-cuda-cuda_capability_80"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _emulated_gpu() -> None:
-    load_emulated_cuda()
+pytestmark = pytest.mark.usefixtures("emulated_gpu")
 
 
 @pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES))
 def test_schedules_for_cuda_keep_the_result(name: str) -> None:
-    runs = ExactRuns(name, target=TARGET)
-    runs.check(metol.autoschedule(PIPELINES[name](), target=TARGET, gpu="a100", options=QUICK).schedule)
+    runs = ExactRuns(name, target=EMULATED_TARGET)
+    runs.check(metol.autoschedule(PIPELINES[name](), target=EMULATED_TARGET, gpu="a100", options=QUICK).schedule)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +28,7 @@ def test_schedules_for_cuda_keep_the_result(name: str) -> None:
 )
 def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
     dag, space = gpu_space(PIPELINES[name])
-    runs = ExactRuns(name, target=TARGET)
+    runs = ExactRuns(name, target=EMULATED_TARGET)
     for seed in seeds:
         random = space.rollout(space.root(), [seed])
         runs.check(schedule_with(PIPELINES[name], gpu_directives(dag, random.describe())))

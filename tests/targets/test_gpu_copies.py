@@ -5,6 +5,7 @@ from collections.abc import Callable
 import halide as hl
 import pytest
 from small_pipelines import (
+    EMULATED_TARGET,
     PIPELINES,
     ExactRuns,
     X,
@@ -173,7 +174,7 @@ def test_whole_reductions_do_not_fit_where_chunks_do() -> None:
     update = next(number for number, stage in enumerate(dag.stages) if stage.index == 1)
     column = list(space.feature_table()).index("shared_bytes")
     chunks = set()
-    for leaf in leaves_with_copies(dag, space, 200):
+    for leaf in leaves_with_copies(dag, space, 400):
         nest = next(one for one in leaf.describe() if one.func == dag.stages[update].func).stages[1]
         chunks.add(nest.levels[BLOCKS][0])
         assert space.featurize(leaf)[0, update, column] <= 48 << 10
@@ -247,8 +248,7 @@ def test_grouping_makes_no_copies() -> None:
     assert not any(directive.call is Call.IN for directive in result.schedule.directives)
 
 
-@pytest.mark.opencl
-@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.usefixtures("emulated_gpu")
 @pytest.mark.parametrize(
     ("name", "count"),
     [("matmul_output", 1)]
@@ -262,6 +262,6 @@ def test_copies_keep_the_result_under_random_loop_nests(name: str, count: int) -
     dag, space, stagings = staged(build)
     found = leaves_with_copies(dag, space, 200)[:count]
     assert found
-    runs = ExactRuns(name, target="host-opencl")
+    runs = ExactRuns(name, target=EMULATED_TARGET)
     for state in found:
         runs.check(Schedule.from_json(lowered(build, dag, state, stagings).to_json()))
