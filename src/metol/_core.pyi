@@ -436,6 +436,7 @@ class GpuParameters(MachineParameters):
     shared_banks: int
     warps_to_hide_latency: float
     seconds_per_block: float
+    seconds_per_turn_in_a_row: float
     seconds_per_launch: float
     seconds_per_atomic: float
     seconds_per_loop_turn: float

@@ -212,9 +212,9 @@ def test_from_json_refuses_another_format(text: str) -> None:
         Schedule.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 8, "1", None])
+@pytest.mark.parametrize("version", [0, 9, "1", None])
 def test_from_json_refuses_another_version(version: object) -> None:
-    with pytest.raises(ScheduleFormatError, match=r"reads version 7\. Upgrade Metol"):
+    with pytest.raises(ScheduleFormatError, match=r"reads version 8\. Upgrade Metol"):
         Schedule.from_json(json.dumps({"format": "metol-schedule", "version": version}))
 
 

@@ -101,17 +101,24 @@ def test_sums_that_would_read_more_of_an_input_are_guarded() -> None:
     assert Tail.GUARD_WITH_IF in direct
 
 
-def test_blocks_of_sums_on_a_gpu_are_guarded() -> None:
-    dag, space = gpu_space(clamped_sums)
+@pytest.mark.parametrize(("build", "tail"), [(clamped_sums, Tail.ROUND_UP), (open_sums, Tail.GUARD_WITH_IF)])
+def test_blocks_of_sums_on_a_gpu_are_whole_where_they_read_no_more_of_an_input(
+    build: Callable[[], hl.Pipeline], tail: Tail
+) -> None:
+    dag, space = gpu_space(build)
     summed = func_named(dag, "summed")
     rolled = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    described = (rolled.take([number]).describe() for number in range(ROLLOUTS))
+    source = func_named(dag, "held" if build is open_sums else "edges")
+    places = _core.Placement.ROOT, _core.Placement.INLINE
+    at_root = [one for one in described if (one[summed].placement, one[source].placement) == places]
     tails = {
-        directive.args[-1]
-        for number in range(ROLLOUTS)
-        for directive in gpu_directives(dag, rolled.take([number]).describe())
-        if (directive.func, directive.stage, directive.call) == (summed, 1, Call.SPLIT)
+        (directive.stage, directive.args[-1])
+        for one in at_root
+        for directive in gpu_directives(dag, one)
+        if directive.func == summed and directive.call is Call.SPLIT and str(directive.args[1].name).endswith("block")
     }
-    assert tails == {Tail.GUARD_WITH_IF}
+    assert tails == {(0, Tail.ROUND_UP), (1, tail)}
 
 
 @pytest.mark.slow

@@ -1,10 +1,10 @@
 """What compilers make of kernels: loops of PTX, read as text."""
 
-import re
 from pathlib import Path
 
 import halide as hl
 import pytest
+from ptx_loops import loops_of
 from slow_cases import slow_but
 from small_pipelines import PIPELINES
 
@@ -14,16 +14,6 @@ from metol.lower import Call, Tail, Var
 from metol.options import SearchOptions
 
 BATCH = SearchOptions(strategy="batch")
-
-
-def loops_of(kernel: str) -> list[str]:
-    """The bodies of the innermost loops: from a label to the branch that goes back to it, with no label between."""
-    parts = re.split(r"\n(\$L\w+):", kernel)
-    return [
-        body
-        for label, body in zip(parts[1::2], parts[2::2], strict=True)
-        if re.search(rf"bra\S*\s+{re.escape(label)};", body)
-    ]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What kernels on an H100 showed, and the model had not known: tiny blocks, stores, atomics, scattered places."""
+"""What kernels on an H100 and an H200 showed, and the model had not known: tiny blocks, stores, atomics, scans."""
 
 from collections.abc import Callable, Iterator
 
@@ -88,6 +88,33 @@ def test_a_warp_alone_fetches_nothing_again() -> None:
     assert max(row["bytes_fetched_again"] for row in rows) > 0
 
 
+def scanned(*, across: bool) -> hl.Pipeline:
+    """Running sums of rows, weighted by a row or, from one turn to the next, by another row each time."""
+    source, weights = image(256, 256), image(256, 256, name="weights")
+    scan, output = hl.Func("scan"), hl.Func("output")
+    r = hl.RDom([(1, 255)], "r")
+    scan[X, Y] = source[X, Y]
+    scan[r.x, Y] += scan[r.x - 1, Y] * (weights[Y, r.x] if across else weights[r.x, Y])
+    output[X, Y] = scan[X, Y] + 1
+    return finish(output, sizes=(256, 256))
+
+
+@pytest.mark.parametrize(("across", "cost"), [(False, 1 + 2 * 4 / 32), (True, 3)])
+def test_a_turn_waits_for_what_the_one_before_it_has_written(across: bool, cost: float) -> None:
+    dag = extract(scanned(across=across))
+    rows = list(rows_of(dag, make_gpu_space(dag, machine="h100"), "scan", 1))
+    assert rows
+    assert {row["turns_in_a_row"] / row["points_computed_per_thread"] for row in rows} == {cost}
+    # What is waited for is told so, and nothing is charged for it twice.
+    assert {row["exposed_latency"] for row in rows} == {1}
+
+
+@pytest.mark.parametrize("build", [matmul, matmul_output])
+def test_sums_that_stay_at_one_place_wait_for_nothing(build: Callable[[], hl.Pipeline]) -> None:
+    dag = extract(build())
+    assert {row["turns_in_a_row"] for row in rows_of(dag, make_gpu_space(dag, machine="h100"), "product", 1)} == {0}
+
+
 @pytest.mark.parametrize("build", [matmul, matmul_output])
 def test_sums_stay_in_registers_where_sizes_are_fixed(build: Callable[[], hl.Pipeline]) -> None:
     dag = extract(build())
@@ -110,5 +137,6 @@ def test_what_was_measured_has_a_price() -> None:
         zip(terms, space.analytical_coefficients(0, space.featurize(leaf)[0, 0]), strict=True),
     )
     assert prices["blocks_waited_for"] == pytest.approx(1.25 / H100.clock_hz)
+    assert prices["turns_in_a_row"] == pytest.approx(280 / H100.clock_hz)
     assert prices["written_through"] == pytest.approx(32 * prices["l2_bytes"])
     assert prices["memory_bytes"] == pytest.approx(0.6 / H100.memory_bytes_per_second)

@@ -95,6 +95,7 @@ class Call(str, enum.Enum):
     HOIST_STORAGE = "hoist_storage"
     STORE_IN = "store_in"
     ALIGN_STORAGE = "align_storage"
+    BOUND_STORAGE = "bound_storage"
     SPECIALIZE = "specialize"
     SPECIALIZE_SIZE = "specialize size"
     PREFETCH = "prefetch"
@@ -211,6 +212,7 @@ SIGNATURES: dict[Call, Signature] = {
     Call.HOIST_STORAGE: Signature(Owner.FUNC, (Kind.SITE,)),
     Call.STORE_IN: Signature(Owner.FUNC, (Kind.MEMORY,)),
     Call.ALIGN_STORAGE: Signature(Owner.FUNC, (Kind.DIMENSION, Kind.FACTOR)),
+    Call.BOUND_STORAGE: Signature(Owner.FUNC, (Kind.DIMENSION, Kind.FACTOR)),
     Call.SPECIALIZE: Signature(Owner.STAGE, repeated=Kind.MINIMUM_EXTENT),
     Call.SPECIALIZE_SIZE: Signature(Owner.STAGE, repeated=Kind.EXACT_SIDE),
     Call.PREFETCH: Signature(Owner.STAGE, (Kind.FUNC, Kind.LOOP, Kind.LOOP, Kind.FACTOR)),

@@ -53,11 +53,12 @@ def gpu_directives(
     """
     tails = TailRule(dag, facts_of_nests(dag, schedules), options)
     loops: dict[int, _StageLoops] = {}
+    hosts = {schedule.compute.stage for schedule in schedules if _is_in_thread(schedule)}
     for schedule in schedules:
-        is_in_thread = schedule.placement == _core.Placement.AT and schedule.compute.level == _THREADS
+        kind = _ThreadLoops if _is_in_thread(schedule) else _StageLoops
+        is_root = schedule.placement == _core.Placement.ROOT
         for number, nest in zip(dag.funcs[schedule.func].stages, schedule.stages, strict=False):
-            kind = _ThreadLoops if is_in_thread else _StageLoops
-            loops[number] = kind(dag.stages[number], nest, is_root=schedule.placement == _core.Placement.ROOT)
+            loops[number] = kind(dag.stages[number], nest, is_root=is_root, is_host=number in hosts)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
@@ -68,6 +69,8 @@ def gpu_directives(
             order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
             args = tuple(Var(func.args[d]) for d in order)
             directives.append(Directive(schedule.func, 0, Call.REORDER_STORAGE, args))
+        if _is_in_thread(schedule):
+            directives += _bounds_of_registers(dag, schedule)
         for stage_id in func.stages:
             stage = dag.stages[stage_id]
             # Halide runs an extern stage on the CPU, and copies what comes of it; an undefined one has no code.
@@ -87,13 +90,33 @@ def _place(dag: PipelineDag, schedule: _core.FuncSchedule, loops: dict[int, "_St
     return Directive(schedule.func, 0, Call.COMPUTE_AT, (Site(host.func, host.index, body),))
 
 
+def _is_in_thread(schedule: _core.FuncSchedule) -> bool:
+    """Does each thread compute the Func for itself?"""
+    return schedule.placement == _core.Placement.AT and schedule.compute.level == _THREADS
+
+
+def _bounds_of_registers(dag: PipelineDag, schedule: _core.FuncSchedule) -> list[Directive]:
+    """Return how much of a Func a thread computes, which registers need to know wherever a guard may cut it short.
+
+    The numbers are exact: no Func is computed in threads of which they depend on the place (`has_constant_share`).
+    Halide would check them, but not in a kernel.
+    """
+    func = dag.funcs[schedule.func]
+    loops, levels = dag.stages[func.stages[0]].loops, schedule.stages[0].levels
+    points = {loop.pure_dim: count for loop, count in zip(loops, levels[_POINTS], strict=False)}
+    return [
+        Directive(schedule.func, 0, Call.BOUND_STORAGE, (Var(func.args[dim]), points[dim])) for dim in sorted(points)
+    ]
+
+
 class _StageLoops:
     """The loops of one Stage that has threads: how each is split, and in which order they nest."""
 
-    def __init__(self, stage: _core.Stage, nest: _core.StageNest, *, is_root: bool) -> None:
+    def __init__(self, stage: _core.Stage, nest: _core.StageNest, *, is_root: bool, is_host: bool) -> None:
         self._stage = stage
         self._nest = nest
         self._is_root = is_root
+        self._is_host = is_host  # others are computed in its threads
         self._suffix = f"_u{stage.index}" if stage.index else ""
         self._is_atomic = nest.vector_loop >= 0 and stage.loops[nest.vector_loop].is_reduction
         spread = [i for i, loop in enumerate(stage.loops) if loop.is_reduction == self._is_atomic]
@@ -159,6 +182,9 @@ class _StageLoops:
             return plain
         whole = self._version(tails, lambda loop: OutputSize.TILE if loop in shifted else OutputSize.ANY, (0,))
         least = [(self._stage.loops[loop].pure_dim, factor) for loop, factor in shifted.items()]
+        if self._is_host and len(least) == 1:
+            # In the plain version Halide would know that the one side is short, and forget what it is split by.
+            least += [(loop.pure_dim, 1) for loop in self._stage.loops if loop.pure_dim != least[0][0]][:1]
         condition = tuple(number for pair in least for number in pair)
         return [Directive(self._stage.func, self._stage.index, Call.SPECIALIZE, condition), *whole, *plain]
 
@@ -174,6 +200,8 @@ class _StageLoops:
         def first(loop: int, factor: int) -> Tail:
             if not self._is_root:
                 return Tail.GUARD_WITH_IF
+            if tails.rounds_tiles_up(self._stage, loop):
+                return Tail.ROUND_UP
             return tails.first_split(self._stage, loop, factor, is_tile=True, is_only=False, size=size(loop))
 
         inner = Tail.GUARD_WITH_IF if tails.splits_inside_out(self._stage) else tails.inner_split(self._stage)
@@ -285,10 +313,14 @@ class _ThreadLoops(_StageLoops):
     """The loops of a Stage that each thread runs by itself: unrolled where they are short, to stay in registers."""
 
     def calls(self, first: _FirstTail, inner: Tail) -> _Calls:
-        """Return the calls that unroll the loops, all of which have ends that Halide knows; nothing is split."""
+        """Return the calls that unroll the loops, all of which have ends that Halide knows; nothing is split.
+
+        All points turn inside the reductions: what several sums read is then loaded once.
+        """
         turning = [i for i in self._order if self._points(i) > 1]
         if prod(self._points(i) for i in turning) > _core.GPU_MOST_UNROLLED:
             return []
-        reductions = self._unrolled_reductions()
         points: list[Loop] = [self._whole(i) for i in turning]
-        return [(Call.UNROLL, (loop,)) for loop in [*points, *reductions]]
+        order = [*points, *(self._reduction(i) for i, loop in enumerate(self._stage.loops) if loop.is_reduction)]
+        calls: _Calls = [(Call.REORDER, tuple(order))] if points and len(order) > len(points) else []
+        return calls + [(Call.UNROLL, (loop,)) for loop in [*points, *self._unrolled_reductions()]]

@@ -17,13 +17,13 @@ from metol.lower.schedule_data import Estimate, Kept, Measured, ScheduleData
 __all__ = ["FORMAT", "VERSION", "read_schedule", "schedule_identity", "write_schedule"]
 
 FORMAT = "metol-schedule"
-VERSION = 7
+VERSION = 8
 """Version 2 adds `kept`, the Funcs that keep a schedule written by hand; version 3 the call `in`; version 4 `measured`,
 how fast it was; version 5 the call `set_estimate`; version 6 the call `rename`; version 7 the
-call `never_partition`."""
+call `never_partition`; version 8 the call `bound_storage`."""
 
 # What a version lacks has a default.
-_READ_VERSIONS = (1, 2, 3, 4, 5, 6, VERSION)
+_READ_VERSIONS = (1, 2, 3, 4, 5, 6, 7, VERSION)
 
 S = TypeVar("S", bound=ScheduleData)
 

@@ -22,6 +22,7 @@ void analytical_coefficients(const GpuParameters& machine, int stage, std::span<
     out[t_launches] = machine.seconds_per_launch;
     out[t_written_through] = machine.seconds_per_l2_byte * machine.sector_bytes;
     out[t_blocks_waited_for] = machine.seconds_per_block;
+    out[t_turns_in_a_row] = machine.seconds_per_turn_in_a_row;
 }
 
 }  // namespace metol::gpu

@@ -39,6 +39,11 @@ class StageFeaturizer {
         measure_occupancy(out);
         memory_.count_accesses(out);
         memory_.measure_bytes(blocks_held_, out);
+        if (const double turns = memory_.turns_in_a_row(); turns > 0) {
+            const double at_once = std::max(1.0, blocks_held_) * machine_.multiprocessors;
+            out[k_turns_in_a_row] = static_cast<float>(std::ceil(kernel_.blocks / at_once) * turns);
+            out[k_exposed_latency] = 1;
+        }
         out[k_blocks_waited_for] = is_root() ? static_cast<float>(blocks_waited_for(out)) : 0.0F;
         if (!is_analytical) {
             StageFootprints footprints(index_, nest_, regions_, id_, kernel_);

@@ -33,8 +33,9 @@ struct GpuParameters final : MachineParameters {
     int32_t shared_banks = 32;          // words of shared memory that a warp reaches at once
     double warps_to_hide_latency = 16;  // that a multiprocessor must hold to be busy all the time
     double seconds_per_launch = 0;
-    double seconds_per_block = 0;   // of all of a kernel, for they are handed out one after the other
-    double seconds_per_atomic = 0;  // of updates of one place, whoever makes them
+    double seconds_per_block = 0;          // of all of a kernel, for they are handed out one after the other
+    double seconds_per_atomic = 0;         // of updates of one place, whoever makes them
+    double seconds_per_turn_in_a_row = 0;  // of a thread, which reads what the turn before it has written
     // With every multiprocessor busy:
     double seconds_per_sector = 0;       // between threads and the first cache
     double seconds_per_loop_turn = 0;    // of one thread: counters, addresses and the place in the grid

@@ -39,11 +39,14 @@ bool has_short_loop(const Func& func, const Stage& stage, const StageNest& nest)
 bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     const Stage& stage = index.stage(stage_id);
     const Func& func = index.func(stage.func);
-    if (func.stages.size() > 1 || reads_anywhere(index, nest, stage_id)) {
+    if (reads_anywhere(index, nest, stage_id) || stage.has_data_dependent_write || stage.has_predicate) {
         return true;
     }
     if (!func.is_output) {
         return reads_moving_input(index, nest, stage.func);
+    }
+    if (func.stages.size() > 1) {
+        return true;
     }
     const bool is_read = !index.consumers[static_cast<size_t>(stage.func)].empty();
     return is_read || has_short_loop(func, stage, nest_of(index, nest, stage_id));

@@ -198,6 +198,22 @@ bool is_read_together(const PipelineIndex& index, const LoopNest& nest, int func
     return ReadMotion(index, nest, host).of(func).has_value();
 }
 
+// Is the number of points of a thread along a loop one that Halide knows, where guards cut off some of them? It does of
+// what is split off a loop. Inside blocks, loops without threads are not split; and in the version of an output for
+// sizes below a block, it puts the size for what is split off the only loop.
+bool has_known_points(const PipelineIndex& index, const LoopNest& nest, int stage_id, size_t loop) {
+    const Stage& stage = index.stage(stage_id);
+    const FuncSchedule& schedule = nest[stage.func];
+    const StageNest& own = nest_of(index, nest, stage_id);
+    if (own.levels[kPoint][loop] <= 1 || is_in_thread(schedule)) {
+        return true;
+    }
+    if (schedule.placement == Placement::At) {
+        return own.levels[kThreads][loop] > 1 || own.vector_loop == static_cast<int8_t>(loop);
+    }
+    return !index.func(stage.func).is_output || index.func(stage.func).dimensions() > 1;
+}
+
 // Values of one thread's tile that are in registers at once, 32 bits each.
 double tile_registers(const Stage& stage, const StageNest& nest) {
     double points = 1;
@@ -312,9 +328,6 @@ bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int fu
     }
     for (int reader : readers_of(index, nest, func)) {
         const Stage& stage = index.stage(reader);
-        const StageNest& own = nest_of(index, nest, reader);
-        // All that one inside threads computes has a known size, too.
-        const bool is_whole = is_in_thread(nest[stage.func]);
         for (const EffectiveAccess& access : effective_reads(index, nest, reader)->accesses) {
             if (access.producer != func) {
                 continue;
@@ -325,8 +338,9 @@ bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int fu
             for (size_t d = 0; d < access.jacobian.size(); d++) {
                 for (size_t i = 0; i < stage.loops.size(); i++) {
                     const double slope = access.jacobian[d][i];
-                    const bool is_cut = slope != 0 && !stage.loops[i].is_reduction && own.levels[kPoint][i] > 1;
-                    if (access.phases[d][i] || slope != std::floor(slope) || (is_cut && !is_whole)) {
+                    const bool is_cut =
+                        slope != 0 && !stage.loops[i].is_reduction && !has_known_points(index, nest, reader, i);
+                    if (access.phases[d][i] || slope != std::floor(slope) || is_cut) {
                         return false;
                     }
                 }

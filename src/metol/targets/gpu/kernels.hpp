@@ -55,9 +55,9 @@ std::vector<Site> kernel_sites(const PipelineIndex& index, const LoopNest& nest,
 // Does what is needed of a Func inside a block have a size that no size of an output or input changes?
 bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int func);
 
-// Does what one thread needs of a Func have a size that Halide knows, wherever a guard cuts off what is around it, and
-// wherever the thread is? What has none cannot be unrolled, and is not kept in registers: Halide 21 allocates it in
-// global memory of too small a size.
+// Does one thread need the same number of points of a Func wherever it is? Where a guard cuts off some of them, Halide
+// 21 allocates global memory of too small a size for what it would else keep in registers, unless it is told this
+// number (lower/gpu.py): what has none is not computed in threads.
 bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int func);
 
 // The kernel of a Stage at root; `funcs` are those that may be inside it, in any order, others among them or not.

@@ -37,6 +37,10 @@ class StageMemory {
     // Points that one of them computes in one turn of its block, with their reductions; and the turns.
     double points_per_thread() const;
     double turns() const { return turns_; }
+    // Those of its loops, in all turns of its block, that read of global memory what the one before them may have
+    // written: compilers keep their order, and a thread waits for each. What comes from beyond the first cache counts
+    // as several.
+    double turns_in_a_row();
     const StageReads& reads() const { return *reads_; }
 
     // Fills in the columns of loads and stores, then those of distinct bytes, where a multiprocessor holds so many
@@ -56,6 +60,7 @@ class StageMemory {
     LaneStrides strides_of(const EffectiveAccess& access);
     // Adds what an access asks for, that a thread makes to so many elements.
     void add_traffic(const EffectiveAccess& access, double per_thread, Traffic& sum);
+    double fetches_a_turn();
     double bytes_read(const Box& loops);
     double bytes_fetched_again(double read_in_turn, double blocks_held) const;
     // Does a thread keep what it sums up in registers while its reduction loops turn? Compilers do where no condition
