@@ -76,8 +76,13 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(escape(text))
 
 
-def _saving(written: Written) -> tuple[list[Any], Callable[[Any], None]]:
-    """Return a list of reports, and what adds one and writes it, so that what is measured outlives an interrupt."""
+@contextlib.contextmanager
+def _measuring(written: Written, marks: tuple[str, str], show: Callable[[Any], None]) -> Iterator[dict[str, Any]]:
+    """Yield what a measurement is to tell its command, progress and reports with, and show the rows of the last one.
+
+    Each report is written as soon as it is there, so that what is measured outlives an interrupt.
+    """
+    written.require_marks(marks)
     saved: list[Any] = []
 
     def save(report: Any) -> None:
@@ -85,7 +90,11 @@ def _saving(written: Written) -> tuple[list[Any], Callable[[Any], None]]:
         if written.json is not None:
             report.save(written.json)
 
-    return saved, save
+    try:
+        with _progress() as progress:
+            yield {"command": _command(), "progress": progress, "save": save}
+    finally:
+        show(saved[-1].rows if saved else ())
 
 
 def bench_schedulers(asked: Asked, written: Written, plots: Path, jobs: int) -> bool:
@@ -94,24 +103,13 @@ def bench_schedulers(asked: Asked, written: Written, plots: Path, jobs: int) -> 
     from metol.measure import is_own
     from metol.report import GPU_MARKS, MARKS, update_markdown
 
-    written.require_marks(GPU_MARKS if asked.device else MARKS)
-    saved, save = _saving(written)
-    try:
-        with _progress() as progress:
-            report = run_bench(
-                asked.sources,
-                asked.columns,
-                options=asked.options,
-                command=_command(),
-                progress=progress,
-                save=save,
-                device=asked.device,
-                jobs=jobs,
-            )
-    finally:
-        print_report(saved[-1].rows if saved else ())
-        if asked.device is not None and saved:
-            _draw_roofline(plots, asked.device, asked.sources, saved[-1].rows)
+    def show(rows: Any) -> None:
+        print_report(rows)
+        if asked.device is not None and rows:
+            _draw_roofline(plots, asked.device, asked.sources, rows)
+
+    with _measuring(written, GPU_MARKS if asked.device else MARKS, show) as how:
+        report = run_bench(asked.sources, asked.columns, options=asked.options, device=asked.device, jobs=jobs, **how)
     if written.markdown is not None:
         update_markdown(written.markdown, report)
     return all(row.verified for row in report.rows if is_own(row.scheduler))
@@ -144,24 +142,20 @@ def bench_searches(asked: Asked, written: Written) -> bool:
     )
     from metol.search_speed import run_search_speed
 
-    written.require_marks(GPU_SPEED_MARKS if asked.device else SPEED_MARKS)
     table = search_time_table if asked.device else search_speed_table
-    saved, save = _saving(written)
-    try:
-        with _progress() as progress:
-            report = run_search_speed(
-                asked.sources,
-                asked.columns,
-                threads=asked.options.threads,
-                timeout_seconds=asked.options.timeout_seconds,
-                command=_command(),
-                progress=progress,
-                save=save,
-                device=asked.device,
-            )
-    finally:
-        rows = saved[-1].rows if saved else ()
+
+    def show(rows: Any) -> None:
         _print([table(rows)] if rows else [], [_failure(row) for row in rows if row.detail])
+
+    with _measuring(written, GPU_SPEED_MARKS if asked.device else SPEED_MARKS, show) as how:
+        report = run_search_speed(
+            asked.sources,
+            asked.columns,
+            threads=asked.options.threads,
+            timeout_seconds=asked.options.timeout_seconds,
+            device=asked.device,
+            **how,
+        )
     if written.markdown is not None:
         update_search_speed_markdown(written.markdown, report)
     return not any(row.detail and is_own(row.scheduler) for row in report.rows)

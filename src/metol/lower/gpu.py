@@ -162,6 +162,11 @@ class _StageLoops:
         """The part of a reduction loop that a thread runs without a barrier."""
         return RVar(f"{self._base(loop)}_rest" if self._has_chunks(loop) else self._stage.loops[loop].name)
 
+    def _reductions(self) -> list[Loop]:
+        """What a thread runs of the reduction loops, from the innermost on; none where threads share these."""
+        loops = [] if self._is_atomic else enumerate(self._stage.loops)
+        return [self._reduction(i) for i, loop in loops if loop.is_reduction]
+
     def _chunk(self, loop: int) -> Loop:
         return RVar(f"{self._base(loop)}_chunk")
 
@@ -241,9 +246,7 @@ class _StageLoops:
                 threads.append(self._thread(loop))
             if self._points(loop) > 1:
                 points.append(self._part(loop, "point"))
-        reductions: list[Loop] = [
-            self._reduction(i) for i, loop in enumerate(self._stage.loops) if loop.is_reduction and not self._is_atomic
-        ]
+        reductions = self._reductions()
         for loop in self._chunked:
             whole, rest = RVar(self._stage.loops[loop].name), self._reduction(loop)
             calls.append((Call.SPLIT, (whole, self._chunk(loop), rest, self._points(loop), Tail.GUARD_WITH_IF)))
@@ -321,6 +324,6 @@ class _ThreadLoops(_StageLoops):
         if prod(self._points(i) for i in turning) > _core.GPU_MOST_UNROLLED:
             return []
         points: list[Loop] = [self._whole(i) for i in turning]
-        order = [*points, *(self._reduction(i) for i, loop in enumerate(self._stage.loops) if loop.is_reduction)]
-        calls: _Calls = [(Call.REORDER, tuple(order))] if points and len(order) > len(points) else []
+        reductions = self._reductions()
+        calls: _Calls = [(Call.REORDER, (*points, *reductions))] if points and reductions else []
         return calls + [(Call.UNROLL, (loop,)) for loop in [*points, *self._unrolled_reductions()]]

@@ -32,15 +32,15 @@ class OutputSize(enum.Enum):
 class TailRule:
     """Chooses tails for the splits of one scheduled pipeline.
 
-    Outputs of one Stage that no other Func reads get two versions: one for sizes of at least a tile, whose remainder is
-    shifted inwards, and a guarded one for smaller sizes. Other Funcs may compute a little more than is asked of them,
-    unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a computed
-    value as an index. Funcs with updates are guarded, but for loops that `rounds_vectors_up` names, and tiles that a
-    window slides over, where `rounds_tiles_up` says so. What is shifted inwards is computed twice, which is wrong where
-    the output has overwritten the input that it is computed from: where they may alias, outputs are guarded at every
-    size. So are outputs that share loops: Halide wants no other version of what follows in them. Code for the estimated
-    size alone needs no more than a tail that is right there. Unsafe tails, for measurements alone, are those that
-    autoschedulers emit where nobody asks for other sizes.
+    Outputs of one Stage that no other Func reads get two versions: one for sizes of at least a tile, whose remainder
+    is shifted inwards, and a guarded one for smaller sizes. Other Funcs may compute a little more than is asked of
+    them, unless they, or what is computed inside their loops, read an input whose size the user fixes, or use a
+    computed value as an index. Funcs with updates are guarded, but for loops that `rounds_vectors_up` names, and tiles
+    that a window slides over, or that are blocks of a GPU, where `rounds_tiles_up` says so. What is shifted inwards is
+    computed twice, which is wrong where the output has overwritten the input that it is computed from: where they may
+    alias, outputs are guarded at every size. So are outputs that share loops: Halide wants no other version of what
+    follows in them. Code for the estimated size alone needs no more than a tail that is right there. Unsafe tails, for
+    measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
     """
 
     def __init__(self, dag: PipelineDag, facts: NestFacts, options: LoweringOptions = NO_PROMISES) -> None:
@@ -90,7 +90,8 @@ class TailRule:
     def rounds_tiles_up(self, stage: _core.Stage, loop: int) -> bool:
         """May a Stage of a Func with updates compute whole tiles along a loop, though that is more than is asked of it?
 
-        Halide folds a window that slides over the tiles only where no guard may cut one short.
+        Halide folds a window that slides over the tiles only where no guard may cut one short, and what lies inside a
+        block of a GPU has a constant size only there.
         """
         func = self.dag.funcs[stage.func]
         is_ours = not func.is_output and len(func.stages) > 1 and stage.func not in self.share_loops

@@ -39,11 +39,6 @@ class StageFeaturizer {
         measure_occupancy(out);
         memory_.count_accesses(out);
         memory_.measure_bytes(blocks_held_, out);
-        if (const double turns = memory_.turns_in_a_row(); turns > 0) {
-            const double at_once = std::max(1.0, blocks_held_) * machine_.multiprocessors;
-            out[k_turns_in_a_row] = static_cast<float>(std::ceil(kernel_.blocks / at_once) * turns);
-            out[k_exposed_latency] = 1;
-        }
         out[k_blocks_waited_for] = is_root() ? static_cast<float>(blocks_waited_for(out)) : 0.0F;
         if (!is_analytical) {
             StageFootprints footprints(index_, nest_, regions_, id_, kernel_);
@@ -110,7 +105,11 @@ class StageFeaturizer {
         out[k_idle_lane_wastage] = static_cast<float>((issued - active) / most_threads);
         out[k_lanes_issued] = static_cast<float>(kernel_.blocks * issued * serial);
         out[k_resident_warps] = static_cast<float>(resident);
-        out[k_exposed_latency] = static_cast<float>(std::max(1.0, machine_.warps_to_hide_latency / resident));
+        const double in_a_row = memory_.turns_in_a_row();
+        const double at_once = std::max(1.0, blocks_held_) * machine_.multiprocessors;
+        out[k_turns_in_a_row] = static_cast<float>(std::ceil(kernel_.blocks / at_once) * in_a_row);
+        const double exposed = in_a_row > 0 ? 1 : machine_.warps_to_hide_latency / resident;
+        out[k_exposed_latency] = static_cast<float>(std::max(1.0, exposed));
         const bool is_shared = !is_root() && !is_in_thread(schedule());
         out[k_barriers] = is_shared ? static_cast<float>(kernel_.blocks * barriers_of_block()) : 0.0F;
     }

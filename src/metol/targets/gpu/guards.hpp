@@ -7,7 +7,7 @@
 namespace metol::gpu {
 
 // Do the splits of a Stage at root leave a remainder that is guarded where all sizes are as estimated? Outputs of one
-// Stage that nothing reads are shifted inwards; other Funcs of one Stage compute a little more, unless they read
+// Stage that nothing reads are shifted inwards; Funcs that are no output compute a little more, unless they read
 // inputs.
 bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int stage);
 

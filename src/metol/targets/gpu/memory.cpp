@@ -22,6 +22,11 @@ double times(double slope, double step) {
     return slope == 0 || step == 0 ? 0 : slope * step;
 }
 
+// The dimension that comes in memory after so many others, of which `inner` is the first.
+size_t stored_dim(int rank, int inner) {
+    return static_cast<size_t>(rank == 0 ? inner : rank <= inner ? rank - 1 : rank);
+}
+
 // Of the bytes that the transactions bring, how many were asked for; 1 where there are none.
 float efficiency(const Transactions& transactions, double bytes_of_one) {
     const double moved = transactions.count * bytes_of_one;
@@ -153,8 +158,7 @@ LaneStrides StageMemory::strides_of(const EffectiveAccess& access) {
     const int inner = innermost_dim(index_, nest_, func);
     double distance = producer.value_bytes.empty() ? producer.bytes_per_point() : producer.value_bytes.front();
     for (int rank = 0; rank < static_cast<int>(access.jacobian.size()); rank++) {
-        const int d = rank == 0 ? inner : rank <= inner ? rank - 1 : rank;
-        const auto dim = static_cast<size_t>(d);
+        const size_t dim = stored_dim(rank, inner);
         LaneStride& stride = strides.emplace_back();
         stride.bytes = distance;
         stride.alike_lanes = stored[dim] <= kFewPlaces ? kAlikeLanes : 1;
@@ -214,8 +218,7 @@ double StageMemory::fetches_a_turn() {
         const int inner = innermost_dim(index_, nest_, access.producer);
         double step = 0;
         for (int rank = 0; rank < static_cast<int>(strides.size()); rank++) {
-            const int d = rank == 0 ? inner : rank <= inner ? rank - 1 : rank;
-            step += access.jacobian[static_cast<size_t>(d)][loop] * strides[static_cast<size_t>(rank)].bytes;
+            step += access.jacobian[stored_dim(rank, inner)][loop] * strides[static_cast<size_t>(rank)].bytes;
         }
         most = std::max(most, std::isnan(step) ? 1 : std::min(1.0, std::abs(step) / machine_.sector_bytes));
     }
@@ -227,11 +230,10 @@ double StageMemory::turns_in_a_row() {
         return 0;
     }
     const auto steps_on = [&](const Access& self) {
-        const EffectiveAccess access = direct_access(self, stage_.func);
-        return std::ranges::any_of(access.jacobian, [&](const auto& row) {
+        return std::ranges::any_of(self.jacobian, [&](const JacobianRow& row) {
             for (size_t i = 0; i < stage_.loops.size(); i++) {
                 // What nobody knows how it moves is NaN.
-                if (stage_.loops[i].is_reduction && row[i] != 0) {
+                if (stage_.loops[i].is_reduction && slope_of(row, i) != 0) {
                     return true;
                 }
             }

@@ -63,8 +63,9 @@ class StageMemory {
     double fetches_a_turn();
     double bytes_read(const Box& loops);
     double bytes_fetched_again(double read_in_turn, double blocks_held) const;
-    // Does a thread keep what it sums up in registers while its reduction loops turn? Compilers do where no condition
-    // lies between the points of its tile; for sizes that are not fixed, one does in each update of a Func at root.
+    // Does a thread keep what it sums up in registers while its reduction loops turn? It does of what it computes for
+    // itself; of what is in memory, where no condition lies between the points of its tile, and strides are known: not
+    // at root, for sizes that are not fixed.
     bool keeps_sums();
 
     const GpuParameters& machine_;
