@@ -72,6 +72,7 @@ $(HAS_PACKAGE): $(HAS_BUILD_TOOLS) $(PACKAGE_FILES)
 	$(BIN)/pip install --quiet --no-build-isolation .
 	touch $@
 
+# Most of what PyTorch and the like bring is never imported here; what is gets compiled by then.
 $(HAS_DEV_TOOLS): $(HAS_BUILD_TOOLS) pyproject.toml
-	$(BIN)/pip install --quiet --group dev
+	$(BIN)/pip install --quiet --no-compile --group dev
 	touch $@

@@ -99,8 +99,8 @@ std::string describe(const metol::PipelineDag& dag) {
     return text.str();
 }
 
-metol::Regions to_regions(const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& sizes) {
-    metol::Regions regions;
+metol::BufferRegions to_regions(const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& sizes) {
+    metol::BufferRegions regions;
     for (const auto& [name, dims] : sizes) {
         auto& region = regions[name];
         for (const auto& [min, extent] : dims) {

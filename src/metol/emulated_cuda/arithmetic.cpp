@@ -11,9 +11,6 @@ namespace {
 template <typename T>
 constexpr bool kIsInteger = std::is_integral_v<T>;
 
-template <typename T>
-constexpr int kBits = static_cast<int>(8 * sizeof(T));
-
 // Holds quotients of the greatest and least of a type, too.
 template <typename T>
 using Wider = std::conditional_t<sizeof(T) < sizeof(int64_t), int64_t, __int128>;

@@ -7,9 +7,6 @@ namespace metol::emulated {
 
 namespace {
 
-template <typename T>
-constexpr int kBits = static_cast<int>(8 * sizeof(T));
-
 struct And {
     template <typename T>
     static T of(T a, T b) {

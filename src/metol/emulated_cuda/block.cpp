@@ -9,7 +9,6 @@ namespace metol::emulated {
 
 namespace {
 
-constexpr uint8_t kUnwritten = 0xff;
 constexpr uint64_t kUnspecified = 0xffffffff;
 
 size_t product(const Extents& extents) {

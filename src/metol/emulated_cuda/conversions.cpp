@@ -155,21 +155,21 @@ void move_predicate(Thread& thread, const Instruction& i) {
 }
 
 // Several registers as one, the first the lowest bits; and one as several.
-template <int kBits>
+template <int kPartBits>
 void pack(Thread& thread, const Instruction& i) {
     uint64_t value = 0;
     for (int k = i.count - 1; k >= 0; k--) {
         const uint64_t part = thread.registers[i.in[static_cast<size_t>(k)]];
-        value = value << kBits | (part & ((uint64_t{1} << kBits) - 1));
+        value = value << kPartBits | (part & ((uint64_t{1} << kPartBits) - 1));
     }
     thread.registers[i.out[0]] = value;
 }
 
-template <int kBits>
+template <int kPartBits>
 void unpack(Thread& thread, const Instruction& i) {
     const uint64_t value = thread.registers[i.in[0]];
     for (int k = 0; k < i.count; k++) {
-        thread.registers[i.out[static_cast<size_t>(k)]] = value >> (kBits * k) & ((uint64_t{1} << kBits) - 1);
+        thread.registers[i.out[static_cast<size_t>(k)]] = value >> (kPartBits * k) & ((uint64_t{1} << kPartBits) - 1);
     }
 }
 

@@ -11,8 +11,6 @@ namespace {
 
 // cuMemAlloc aligns for every type and more.
 constexpr std::align_val_t kAlignment{256};
-// All ones: a NaN, or -1. What reads it gets something that shows.
-constexpr int kUnwritten = 0xff;
 
 }  // namespace
 
@@ -70,7 +68,7 @@ bool GlobalMemory::holds(uint64_t address, size_t bytes) {
 }
 
 void SharedMemory::clear() {
-    std::ranges::fill(bytes_, static_cast<uint8_t>(kUnwritten));
+    std::ranges::fill(bytes_, kUnwritten);
     std::ranges::fill(uses_, Use{});
     turn_ = 0;
 }

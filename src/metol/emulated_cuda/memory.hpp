@@ -10,6 +10,9 @@
 
 namespace metol::emulated {
 
+// What is in memory that nothing was written to: all ones, a NaN or -1. What reads it gets something that shows.
+constexpr uint8_t kUnwritten = 0xff;
+
 // Global memory: the process's own, of which only what was allocated may be touched.
 class GlobalMemory {
   public:

@@ -10,6 +10,9 @@
 
 namespace metol::emulated {
 
+template <typename T>
+constexpr int kBits = static_cast<int>(8 * sizeof(T));
+
 using Parts = std::span<const std::string_view>;
 
 struct Operation {

@@ -126,22 +126,22 @@ std::optional<double> size_value(const std::string& field, size_t d, const std::
 
 }  // namespace
 
-std::string without_suffix(const std::string& name) {
+std::string without_suffixes(const std::string& text) {
     std::string result;
-    for (size_t i = 0; i < name.size(); i++) {
-        if (name[i] == '$' && i + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[i + 1]))) {
-            while (i + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[i + 1]))) {
+    for (size_t i = 0; i < text.size(); i++) {
+        if (text[i] == '$' && i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1]))) {
+            while (i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1]))) {
                 i++;
             }
         } else {
-            result += name[i];
+            result += text[i];
         }
     }
     return result;
 }
 
 const std::vector<Interval>* Estimates::user_region(const std::string& name) const {
-    for (const std::string& key : {name, without_suffix(name)}) {
+    for (const std::string& key : {name, without_suffixes(name)}) {
         if (const auto it = user_.regions.find(key); it != user_.regions.end()) {
             return &it->second;
         }
@@ -152,14 +152,14 @@ const std::vector<Interval>* Estimates::user_region(const std::string& name) con
 void Estimates::check_rank(const std::string& name, int dimensions) const {
     const std::vector<Interval>* given = user_region(name);
     if (given && given->size() != static_cast<size_t>(dimensions)) {
-        contradict("The estimate of `" + without_suffix(name) + "` has " + std::to_string(given->size()) +
-                   " dimensions, and `" + without_suffix(name) + "` has " + std::to_string(dimensions) +
+        contradict("The estimate of `" + without_suffixes(name) + "` has " + std::to_string(given->size()) +
+                   " dimensions, and `" + without_suffixes(name) + "` has " + std::to_string(dimensions) +
                    "; give one (min, extent) a dimension.");
     }
 }
 
 std::vector<Interval> Estimates::of_output(const hi::Function& func) {
-    const std::string name = without_suffix(func.name());
+    const std::string name = without_suffixes(func.name());
     const std::vector<Interval>* given = user_region(func.name());
     check_rank(func.name(), func.dimensions());
     std::vector<Interval> shape;
@@ -207,7 +207,7 @@ std::vector<Interval> Estimates::of_input(const Halide::Parameter& param) {
     if (const auto it = shapes_.find(param.name()); it != shapes_.end()) {
         return it->second;
     }
-    const std::string name = without_suffix(param.name());
+    const std::string name = without_suffixes(param.name());
     const std::vector<Interval>* given = user_region(param.name());
     check_rank(param.name(), param.dimensions());
     std::vector<Interval> shape;
@@ -251,7 +251,7 @@ std::vector<Interval> Estimates::of_image(const Halide::Buffer<>& image) {
 }
 
 std::optional<double> Estimates::scalar(const Halide::Parameter& param) {
-    const std::string name = without_suffix(param.name());
+    const std::string name = without_suffixes(param.name());
     if (const auto it = scalars_.find(name); it != scalars_.end()) {
         return it->second.has_estimate ? std::optional(it->second.estimate) : std::nullopt;
     }
@@ -303,14 +303,14 @@ void Estimates::require(const hi::Variable& variable) const {
     if (!variable.param.defined() || variable.param.is_buffer()) {
         return;
     }
-    const std::string name = without_suffix(variable.param.name());
+    const std::string name = without_suffixes(variable.param.name());
     missing("Parameter `" + name + "` has no estimate, and a size depends on it" + call_text(name));
 }
 
 void Estimates::check_all_used(const std::vector<std::string>& known_names) const {
     std::set<std::string> known;
     for (const std::string& name : known_names) {
-        known.insert(without_suffix(name));
+        known.insert(without_suffixes(name));
     }
     std::string list;
     for (const std::string& name : known) {
@@ -325,13 +325,13 @@ void Estimates::check_all_used(const std::vector<std::string>& known_names) cons
     };
     for (const auto& [name, region] : user_.regions) {
         check(name);
-        if (scalars_.count(without_suffix(name))) {
+        if (scalars_.count(without_suffixes(name))) {
             contradict("The estimate of `" + name + "` is a size, and `" + name + "` is a parameter; give a number.");
         }
     }
     for (const auto& [name, scalar] : user_.scalars) {
         check(name);
-        if (!scalars_.count(without_suffix(name))) {
+        if (!scalars_.count(without_suffixes(name))) {
             contradict("The estimate of `" + name + "` is a number, and `" + name +
                        "` is an image; give one (min, extent) a dimension.");
         }

@@ -14,7 +14,7 @@ Number floor_div(int64_t a, int64_t b) {
 
 }  // namespace
 
-Evaluator::Evaluator(const Regions& regions, const std::map<std::string, double>& scalars) : regions_(regions) {
+Evaluator::Evaluator(const BufferRegions& regions, const std::map<std::string, double>& scalars) : regions_(regions) {
     for (const auto& [name, value] : scalars) {
         if (value == static_cast<double>(static_cast<int64_t>(value))) {
             known_[name] = static_cast<int64_t>(value);

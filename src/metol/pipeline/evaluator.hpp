@@ -19,7 +19,7 @@ using Number = std::optional<int64_t>;
 
 class Evaluator {
   public:
-    Evaluator(const Regions& regions, const std::map<std::string, double>& scalars);
+    Evaluator(const BufferRegions& regions, const std::map<std::string, double>& scalars);
 
     // The value of one lane of an integer or a truth value.
     Number value(const Halide::Expr& expr, int lane = 0);
@@ -54,7 +54,7 @@ class Evaluator {
     }
     void set(const std::string& name, const Number& number);
 
-    const Regions& regions_;
+    const BufferRegions& regions_;
     std::unordered_map<std::string, int64_t> known_;
     std::unordered_map<std::string, Halide::Expr> vectors_;
     std::unordered_map<std::string, Number> cells_;

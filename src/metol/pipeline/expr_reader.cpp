@@ -45,7 +45,7 @@ int32_t ExprReader::read_variable(const hi::Variable& variable) {
     node.is_float = variable.type.is_float();
     node.is_unsigned = variable.type.is_uint();
     node.bits = variable.type.bits();
-    node.name = without_suffix(variable.name);
+    node.name = without_suffixes(variable.name);
     if (const auto value = estimates_.value(variable)) {
         node.value = *value;
         node.has_value = true;

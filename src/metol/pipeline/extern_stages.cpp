@@ -74,7 +74,7 @@ Edge read_argument(const Halide::ExternFuncArgument& argument, const hi::Functio
     }
     const bool is_alike = producer.dimensions() == own.dimensions();
     if (region.empty() && !is_alike) {
-        const std::string shown = without_suffix(producer.name);
+        const std::string shown = without_suffixes(producer.name);
         throw PipelineError(PipelineError::Kind::MissingEstimate,
                             "Func `" + shown + "` is read by the external function `" +
                                 function.extern_function_name() + "`, and how much of it is not known; call " + shown +

@@ -35,11 +35,11 @@ const Call* image_of_wrapper(const hi::Function& function) {
     }
     const Call* call = function.is_wrapper();
     const bool is_image = call && call->call_type == Call::Image && call->param.defined();
-    return is_image && without_suffix(function.name()) == without_suffix(call->name) + "_im" ? call : nullptr;
+    return is_image && without_suffixes(function.name()) == without_suffixes(call->name) + "_im" ? call : nullptr;
 }
 
 void check_defined(const hi::Function& function) {
-    const std::string name = without_suffix(function.name());
+    const std::string name = without_suffixes(function.name());
     if (!function.has_pure_definition() && !function.has_extern_definition()) {
         throw PipelineError(PipelineError::Kind::Undefined,
                             "Func `" + name + "` has no definition; define it, as in " + name + "[x, y] = ...");
@@ -247,7 +247,7 @@ class Extraction {
     };
 
     static std::string describe(const hi::Function& function, int32_t index) {
-        const std::string name = "Func `" + without_suffix(function.name()) + "`";
+        const std::string name = "Func `" + without_suffixes(function.name()) + "`";
         return index == 0 ? name : "Update " + std::to_string(index - 1) + " of " + name;
     }
 

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -26,18 +25,14 @@ struct UserEstimates {
     std::map<std::string, double> scalars;
 };
 
-// Names as their author wrote them: Halide appends `$1`, `$2`, ... where one is used again.
-inline std::string without_running_numbers(const std::string& message) {
-    static const std::regex running_number(R"(\$[0-9]+\b)");
-    return std::regex_replace(message, running_number, "");
-}
+// A text with names as their author wrote them: Halide appends `$1`, `$2`, ... where one is used again.
+std::string without_suffixes(const std::string& text);
 
 // Bad input from a person. The binding code raises the class of metol.errors that `kind` names.
 class PipelineError : public std::runtime_error {
   public:
     enum class Kind { Undefined, MissingEstimate, ContradictoryEstimate, Extraction, UnsupportedTarget };
-    PipelineError(Kind kind, const std::string& message)
-        : std::runtime_error(without_running_numbers(message)), kind_(kind) {}
+    PipelineError(Kind kind, const std::string& message) : std::runtime_error(without_suffixes(message)), kind_(kind) {}
     Kind kind() const { return kind_; }
 
   private:
@@ -88,6 +83,10 @@ struct ScheduledAt {
 
 // One a Func, in the order of `func_names`.
 std::vector<ScheduledAt> placements(PyObject* pipeline);
+
+// Makes `target`, an empty hl.Pipeline, a pipeline of the same algorithm and schedule that shares no Func with
+// `source`.
+void copy_pipeline(PyObject* source, PyObject* target);
 
 // Names of the Funcs in the order of Halide's `Pipeline::get_func`.
 std::vector<std::string> func_names(PyObject* pipeline);

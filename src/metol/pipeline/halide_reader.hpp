@@ -23,9 +23,6 @@ namespace metol {
 
 namespace hi = Halide::Internal;
 
-// "f$3" -> "f", "inp_im$1" -> "inp_im".
-std::string without_suffix(const std::string& name);
-
 // The pipeline inside a Python object. Throws PipelineError for anything else.
 Halide::Pipeline to_pipeline(PyObject* object);
 std::vector<hi::Function> outputs_of(const Halide::Pipeline& pipeline);
@@ -101,7 +98,7 @@ class FuncIds {
     void show_as(const std::string& name, const std::string& shown) { shown_[name] = shown; }
     std::string shown(const std::string& name) const {
         const auto it = shown_.find(name);
-        return without_suffix(it == shown_.end() ? name : it->second);
+        return without_suffixes(it == shown_.end() ? name : it->second);
     }
     // An expression as its author wrote it: without the wrappers that Halide puts around inputs.
     std::string shown_in(std::string text) const {

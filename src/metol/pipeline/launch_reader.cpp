@@ -17,9 +17,6 @@ constexpr size_t kBlocks = 2;
 constexpr size_t kThreads = 5;
 constexpr size_t kSharedBytes = 8;
 
-// Steps that are gone through to reckon out the shared memory of all blocks, at most.
-constexpr int64_t kMostSteps = 4'000'000;
-
 // What there is in a piece of code.
 class Contents : public hi::IRVisitor {
   public:
@@ -46,11 +43,15 @@ class Contents : public hi::IRVisitor {
 // any needs in loops before the launch, and so does this; all other loops are of no interest, but for launches in them.
 class LaunchReader : public hi::IRVisitor {
   public:
-    LaunchReader(const Regions& regions, const std::map<std::string, double>& scalars) : values_(regions, scalars) {}
+    LaunchReader(const BufferRegions& regions, const std::map<std::string, double>& scalars)
+        : values_(regions, scalars) {}
     std::vector<KernelLaunch> launches;
 
   private:
     using hi::IRVisitor::visit;
+
+    // Steps that are gone through to reckon out the shared memory of all blocks, at most.
+    static constexpr int64_t kMostSteps = 4'000'000;
 
     void visit(const hi::LetStmt* op) override {
         op->value.accept(this);
@@ -172,7 +173,7 @@ void find_stage(KernelLaunch& launch, const std::vector<hi::Function>& funcs) {
 }  // namespace
 
 std::vector<KernelLaunch> read_launches(const std::vector<hi::Stmt>& code, const std::vector<hi::Function>& funcs,
-                                        const Regions& regions, const std::map<std::string, double>& scalars) {
+                                        const BufferRegions& regions, const std::map<std::string, double>& scalars) {
     LaunchReader reader(regions, scalars);
     for (const hi::Stmt& body : code) {
         body.accept(&reader);

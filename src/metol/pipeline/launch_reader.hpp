@@ -15,6 +15,6 @@ namespace metol {
 
 // In the order of the code. `funcs` are those of the pipeline.
 std::vector<KernelLaunch> read_launches(const std::vector<hi::Stmt>& code, const std::vector<hi::Function>& funcs,
-                                        const Regions& regions, const std::map<std::string, double>& scalars);
+                                        const BufferRegions& regions, const std::map<std::string, double>& scalars);
 
 }  // namespace metol

@@ -1,7 +1,5 @@
 #include "pipeline/lowered.hpp"
 
-#include <pybind11/conduit/pybind11_conduit_v1.h>
-
 #include "halide_reader.hpp"
 #include "launch_reader.hpp"
 #include "walk.hpp"
@@ -61,7 +59,7 @@ bool calls(const Expr& expr, const std::string& name) {
 // Puts numbers in place of what the caller knows: sizes of buffers, parameters, variables bound before.
 class Resolver : public hi::IRMutator {
   public:
-    Resolver(const Regions& regions, const std::map<std::string, double>& scalars)
+    Resolver(const BufferRegions& regions, const std::map<std::string, double>& scalars)
         : regions_(regions), scalars_(scalars) {}
 
     Expr resolve(const Expr& expr) { return hi::simplify(hi::remove_promises(mutate(expr))); }
@@ -104,7 +102,7 @@ class Resolver : public hi::IRMutator {
         return hi::make_const(op->type, is_min ? side.min : is_max ? side.max : side.extent());
     }
 
-    const Regions& regions_;
+    const BufferRegions& regions_;
     const std::map<std::string, double>& scalars_;
     std::map<std::string, Expr> known_;
 };
@@ -112,7 +110,8 @@ class Resolver : public hi::IRMutator {
 // Walks the head of the lowered code as a bounds query would, and notes what each buffer is set to.
 class BoundsQuery : public hi::IRVisitor {
   public:
-    BoundsQuery(const Regions& regions, const std::map<std::string, double>& scalars) : resolver_(regions, scalars) {}
+    BoundsQuery(const BufferRegions& regions, const std::map<std::string, double>& scalars)
+        : resolver_(regions, scalars) {}
     RequiredRegions required;
 
   private:
@@ -272,11 +271,11 @@ LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target, bo
     });
 }
 
-std::string LoweredPipeline::beyond(const Regions& regions, const std::map<std::string, double>& scalars) const {
+std::string LoweredPipeline::beyond(const BufferRegions& regions, const std::map<std::string, double>& scalars) const {
     return access_beyond(code_->whole, regions, scalars);
 }
 
-std::vector<KernelLaunch> LoweredPipeline::launches(const Regions& regions,
+std::vector<KernelLaunch> LoweredPipeline::launches(const BufferRegions& regions,
                                                     const std::map<std::string, double>& scalars) const {
     return read_launches(code_->functions, code_->funcs, regions, scalars);
 }
@@ -285,26 +284,11 @@ const std::string& LoweredPipeline::device_code() const {
     return code_->device_code;
 }
 
-RequiredRegions LoweredPipeline::required(const Regions& regions, const std::map<std::string, double>& scalars) const {
+RequiredRegions LoweredPipeline::required(const BufferRegions& regions,
+                                          const std::map<std::string, double>& scalars) const {
     BoundsQuery query(regions, scalars);
     code_->body.accept(&query);
     return query.required;
-}
-
-void copy_pipeline(PyObject* source, PyObject* target) {
-    auto* copy = pybind11_conduit_v1::get_type_pointer_ephemeral<Halide::Pipeline>(target);
-    if (!copy) {
-        PyErr_Clear();
-        throw PipelineError(PipelineError::Kind::Extraction, "A pipeline can be copied to an hl.Pipeline only.");
-    }
-    translate_halide_errors([&] {
-        const std::vector<hi::Function> outputs = outputs_of(to_pipeline(source));
-        std::vector<Halide::Func> funcs;
-        for (const hi::Function& function : hi::deep_copy(outputs, hi::build_environment(outputs)).first) {
-            funcs.emplace_back(function);
-        }
-        *copy = Halide::Pipeline(funcs);
-    });
 }
 
 }  // namespace metol

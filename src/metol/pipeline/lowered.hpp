@@ -18,7 +18,7 @@ typedef struct _object PyObject;
 namespace metol {
 
 // (min, max) of each dimension of a buffer, by its name; nothing for an end that only a run can tell.
-using Regions = std::map<std::string, std::vector<Interval>>;
+using BufferRegions = std::map<std::string, std::vector<Interval>>;
 using RequiredRegions = std::map<std::string, std::vector<std::optional<Interval>>>;
 
 // How a kernel is launched, along the three dimensions of a grid and of a block; nothing for what only a run can tell.
@@ -40,13 +40,14 @@ class LoweredPipeline {
 
     // The region of every input and output that the code needs, if its buffers were those of `regions` and its scalar
     // parameters had these values.
-    RequiredRegions required(const Regions& regions, const std::map<std::string, double>& scalars) const;
+    RequiredRegions required(const BufferRegions& regions, const std::map<std::string, double>& scalars) const;
 
     // An access outside of what it is to, with dense buffers of these sizes, or nothing (walk.hpp).
-    std::string beyond(const Regions& regions, const std::map<std::string, double>& scalars) const;
+    std::string beyond(const BufferRegions& regions, const std::map<std::string, double>& scalars) const;
 
     // The kernels that the code launches, if its buffers and scalar parameters were these, in the order of the code.
-    std::vector<KernelLaunch> launches(const Regions& regions, const std::map<std::string, double>& scalars) const;
+    std::vector<KernelLaunch> launches(const BufferRegions& regions,
+                                       const std::map<std::string, double>& scalars) const;
 
     // The kernels as the compiler of the device gets them: PTX, for CUDA. Empty where there are none.
     const std::string& device_code() const;
@@ -55,9 +56,5 @@ class LoweredPipeline {
     struct Code;
     std::shared_ptr<const Code> code_;
 };
-
-// Makes `target`, an empty hl.Pipeline, a pipeline of the same algorithm and schedule that shares no Func with
-// `source`.
-void copy_pipeline(PyObject* source, PyObject* target);
 
 }  // namespace metol

@@ -221,4 +221,19 @@ std::vector<std::string> func_names(PyObject* object) {
     });
 }
 
+void copy_pipeline(PyObject* source, PyObject* target) {
+    auto* copy = as_halide<Halide::Pipeline>(target);
+    if (!copy) {
+        throw PipelineError(PipelineError::Kind::Extraction, "A pipeline can be copied to an hl.Pipeline only.");
+    }
+    translate_halide_errors([&] {
+        const std::vector<hi::Function> outputs = outputs_of(to_pipeline(source));
+        std::vector<Halide::Func> funcs;
+        for (const hi::Function& function : hi::deep_copy(outputs, hi::build_environment(outputs)).first) {
+            funcs.emplace_back(function);
+        }
+        *copy = Halide::Pipeline(funcs);
+    });
+}
+
 }  // namespace metol

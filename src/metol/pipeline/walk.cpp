@@ -11,12 +11,9 @@ namespace {
 
 using Halide::Expr;
 
-// Statements and accesses that are looked at, at most: enough for the longest code of the applications.
-constexpr int64_t kMostSteps = 2'000'000;
-
 class Walk : public hi::IRVisitor {
   public:
-    Walk(const Regions& regions, const std::map<std::string, double>& scalars) : values_(regions, scalars) {
+    Walk(const BufferRegions& regions, const std::map<std::string, double>& scalars) : values_(regions, scalars) {
         for (const auto& [name, sides] : regions) {
             int64_t size = 1;
             for (const Interval& side : sides) {
@@ -29,6 +26,9 @@ class Walk : public hi::IRVisitor {
 
   private:
     using hi::IRVisitor::visit;
+
+    // Statements and accesses that are looked at, at most: enough for the longest code of the applications.
+    static constexpr int64_t kMostSteps = 2'000'000;
 
     bool is_over() { return !found.empty() || ++steps_ > kMostSteps; }
 
@@ -130,7 +130,8 @@ class Walk : public hi::IRVisitor {
 
 }  // namespace
 
-std::string access_beyond(const hi::Stmt& code, const Regions& regions, const std::map<std::string, double>& scalars) {
+std::string access_beyond(const hi::Stmt& code, const BufferRegions& regions,
+                          const std::map<std::string, double>& scalars) {
     Walk walk(regions, scalars);
     code.accept(&walk);
     return walk.found;

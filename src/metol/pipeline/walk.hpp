@@ -14,6 +14,7 @@
 namespace metol {
 
 // "f[312] of 300", or nothing.
-std::string access_beyond(const hi::Stmt& code, const Regions& regions, const std::map<std::string, double>& scalars);
+std::string access_beyond(const hi::Stmt& code, const BufferRegions& regions,
+                          const std::map<std::string, double>& scalars);
 
 }  // namespace metol

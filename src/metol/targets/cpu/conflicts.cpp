@@ -4,11 +4,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "targets/cpu/cpu_parameters.hpp"
+
 namespace metol::cpu {
 
 namespace {
 
-constexpr double kLineBytes = 64;
 // A page of 4 KiB is a way of the first-level data cache of every x86 core, so that it need not wait for addresses to
 // be translated. The second level has many such pages in a way, and which one a page is in is chance: what crowds in a
 // few of the 64 lines of all pages has that share of it, too.

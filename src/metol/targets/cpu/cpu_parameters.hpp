@@ -9,12 +9,15 @@
 
 namespace metol {
 
+// The cache line of every CPU that Halide compiles vectors for.
+inline constexpr int64_t kLineBytes = 64;
+
 struct CpuParameters final : MachineParameters {
     std::unique_ptr<const Target> make_target() const override;
 
     int32_t cores = 2;
     int32_t vector_bytes = 32;
-    int64_t cache_line_bytes = 64;
+    int64_t cache_line_bytes = kLineBytes;
     // Capacity of what a core can keep to itself at each level, and the seconds that a byte takes to come into it.
     int64_t l1_bytes = 32 * 1024;
     int64_t l2_bytes = 1024 * 1024;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schedule/tilings.hpp"
+#include "targets/cpu/cpu_parameters.hpp"
 
 namespace metol::cpu {
 
@@ -13,8 +14,6 @@ namespace {
 constexpr double kMaxDenseStride = 4;
 // Narrowest value that is loaded into all lanes at once.
 constexpr double kBroadcastBytes = 4;
-// Cache line of every CPU that Halide compiles vectors for.
-constexpr double kLineBytes = 64;
 
 // How a coordinate of the producer moves along the vector loop.
 enum class VectorAccess { Broadcast, Dense, Gather };
@@ -78,7 +77,7 @@ RunShare run_share(const PipelineIndex& index, const LoopNest& nest, const Effec
         case VectorAccess::Dense:
             break;
     }
-    const double step = std::min(stride * index.func(access.producer).bytes_per_point(), kLineBytes);
+    const double step = std::min<double>(stride * index.func(access.producer).bytes_per_point(), kLineBytes);
     return {1.0 / run, (1 + (run - 1) * step / kLineBytes) / run};
 }
 
