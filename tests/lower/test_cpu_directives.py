@@ -116,7 +116,7 @@ def test_the_version_for_small_outputs_has_no_loop_around_others_split_into_part
 def test_loads_are_predicated_only_where_they_are_dense() -> None:
     # `down` reads every second element: predicated, Halide 21 reads others.
     dag, space = cpu_space(pyramid)
-    leaves = space.rollout(space.root().take([0] * 60), list(range(60)))
+    leaves = space.rollout(space.root(), range(60))
     down = func_named(dag, "down")
     for position in range(60):
         schedule = schedule_of(pyramid, dag, leaves.take([position]))
@@ -150,7 +150,7 @@ def test_no_loads_are_predicated_around_what_is_inlined() -> None:
     options.pin(place["mixed"], True)
     options.pin(place["coloured"], True)
     space = make_space(dag, options=options)
-    leaves = space.rollout(space.root().take([0] * 400), list(range(400)))
+    leaves = space.rollout(space.root(), range(400))
     runs, count = ExactRuns("mosaic", mosaic), 0
     for position in range(400):
         leaf = leaves.take([position])
@@ -181,7 +181,7 @@ def one_for_all(reads_line: bool) -> hl.Pipeline:
 def test_no_loads_are_predicated_around_one_element_for_all_lanes(reads_line: bool) -> None:
     build = partial(one_for_all, reads_line)
     dag, space = cpu_space(build)
-    leaves = space.rollout(space.root().take([0] * 60), list(range(60)))
+    leaves = space.rollout(space.root(), range(60))
     calls = [d for k in range(60) for d in schedule_of(build, dag, leaves.take([k])).directives]
     is_predicated = any(d.call is Call.SPLIT and d.args[-1] is Tail.PREDICATE_LOADS for d in calls)
     assert is_predicated is not reads_line
@@ -191,7 +191,7 @@ def test_no_loads_are_predicated_around_one_element_for_all_lanes(reads_line: bo
 def test_one_loop_of_a_stage_at_most_has_predicated_loads(build: Callable[[], hl.Pipeline]) -> None:
     # Of two that are predicated, Halide 21 forgets one in vectors, and reads beyond the input.
     dag, space = cpu_space(build)
-    leaves = space.rollout(space.root().take([0] * 60), list(range(60)))
+    leaves = space.rollout(space.root(), range(60))
     most = 0
     for position in range(60):
         directives = schedule_of(build, dag, leaves.take([position])).directives
@@ -216,7 +216,7 @@ def coloured() -> hl.Pipeline:
 
 def test_loops_may_round_up_where_reads_are_clamped_along_them() -> None:
     dag, space = cpu_space(coloured)
-    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    leaves = space.rollout(space.root(), range(200))
     edges = func_named(dag, "edges")
     tails: dict[str, set[Tail]] = {"v": set(), "c": set()}
     for position in range(200):
@@ -233,7 +233,7 @@ def test_no_loop_with_predicated_loads_encloses_what_reads_an_input() -> None:
     # The region of what is computed inside would be rounded up, and with it what is read of the input.
     dag, space = cpu_space(input_read_twice)
     inner, outer = (func_named(dag, name) for name in ("inner", "outer"))
-    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    leaves = space.rollout(space.root(), range(200))
     tails_where_inside: dict[bool, set[Tail]] = {True: set(), False: set()}
     for position in range(200):
         directives = schedule_of(input_read_twice, dag, leaves.take([position])).directives
@@ -248,7 +248,7 @@ def test_updates_of_outputs_of_one_dimension_have_no_vectors() -> None:
     # Halide 21 loads them under a predicate as if the user's buffer were aligned to a vector.
     dag, space = cpu_space(sums_output)
     (output,) = dag.outputs
-    leaves = space.rollout(space.root().take([0] * 20), list(range(20)))
+    leaves = space.rollout(space.root(), range(20))
     vectors = [
         d.stage
         for position in range(20)
@@ -277,7 +277,7 @@ def clamped_inside() -> hl.Pipeline:
 def test_loads_are_predicated_only_where_nothing_that_computes_is_inlined(build: Callable[[], hl.Pipeline]) -> None:
     # The predicate goes around the call of what is inlined; of its loads those that occur twice are lifted out of it.
     dag, space = cpu_space(build)
-    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    leaves = space.rollout(space.root(), range(200))
     predicated, inlining = [], []
     for position in range(200):
         leaf = leaves.take([position])

@@ -37,7 +37,7 @@ def inside(dag: PipelineDag, leaf: _core.States) -> bool:
 @pytest.fixture(scope="module")
 def leaves() -> tuple[PipelineDag, list[_core.States]]:
     dag, space = cpu_space(layers)
-    found = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    found = space.rollout(space.root(), range(ROLLOUTS))
     return dag, [leaf for leaf in (found.take([i]) for i in range(ROLLOUTS)) if inside(dag, leaf)]
 
 

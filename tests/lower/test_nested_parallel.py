@@ -27,7 +27,7 @@ def is_nested(schedule: _core.FuncSchedule) -> bool:
 
 
 def nested(space: _core.Space, wanted: int, tries: int = 600) -> list[_core.States]:
-    leaves = space.rollout(space.root().take([0] * tries), list(range(tries)))
+    leaves = space.rollout(space.root(), range(tries))
     singles = (leaves.take([i]) for i in range(tries))
     return [leaf for leaf in singles if any(map(is_nested, leaf.describe()))][:wanted]
 

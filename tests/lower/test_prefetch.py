@@ -84,7 +84,7 @@ def looking_ahead(leaf: _core.States) -> list[_core.StageNest]:
 
 
 def drawn(space: _core.Space) -> list[_core.States]:
-    leaves = space.rollout(space.root().take([0] * TRIES), list(range(TRIES)))
+    leaves = space.rollout(space.root(), range(TRIES))
     return [leaves.take([i]) for i in range(TRIES)]
 
 

@@ -24,7 +24,7 @@ def big_tiles() -> hl.Pipeline:
 
 def with_storage(space: _core.Space, kind: _core.Storage, wanted: int) -> list[_core.States]:
     """Random complete loop nests with a Func of this storage."""
-    leaves = space.rollout(space.root().take([0] * 400), list(range(400)))
+    leaves = space.rollout(space.root(), range(400))
     singles = (leaves.take([i]) for i in range(400))
     found = [leaf for leaf in singles if any(s.storage == kind for s in leaf.describe())]
     return found[:wanted]
@@ -72,7 +72,7 @@ def test_storage_is_not_moved_where_that_is_switched_off() -> None:
     options = _core.SpaceOptions()
     options.allow_storage = False
     space = make_space(extract(chain()), options=options)
-    leaves = space.rollout(space.root().take([0] * 100), list(range(100)))
+    leaves = space.rollout(space.root(), range(100))
     for i in range(100):
         assert all(s.storage == _core.Storage.PLAIN for s in leaves.take([i]).describe())
 

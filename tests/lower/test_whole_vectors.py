@@ -56,7 +56,7 @@ def splits_along_vectors(build: Callable[[], hl.Pipeline]) -> tuple[list[Directi
     dag, space = cpu_space(build)
     summed = func_named(dag, "summed")
     found, kept = [], []
-    rolled = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    rolled = space.rollout(space.root(), range(ROLLOUTS))
     for number in range(ROLLOUTS):
         leaf = rolled.take([number])
         schedule = leaf.describe()[summed]
@@ -107,7 +107,7 @@ def test_blocks_of_sums_on_a_gpu_are_whole_where_they_read_no_more_of_an_input(
 ) -> None:
     dag, space = gpu_space(build)
     summed = func_named(dag, "summed")
-    rolled = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    rolled = space.rollout(space.root(), range(ROLLOUTS))
     described = (rolled.take([number]).describe() for number in range(ROLLOUTS))
     source = func_named(dag, "held" if build is open_sums else "edges")
     places = _core.Placement.ROOT, _core.Placement.INLINE

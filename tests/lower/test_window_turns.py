@@ -61,7 +61,7 @@ def with_windows(build: Callable[[], hl.Pipeline]) -> Iterator[tuple[Schedule, D
     rows, summed = func_named(dag, "source_rows"), func_named(dag, "summed")
     (update,) = dag.funcs[summed].stages[1:]
     along = [loop.pure_dim for loop in dag.stages[update].loops].index(1)
-    leaves = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
     for leaf in (leaves.take([i]) for i in range(ROLLOUTS)):
         schedules = leaf.describe()
         window = schedules[rows]

@@ -180,7 +180,7 @@ def test_every_form_beats_chance(ucb: str, guidance: str) -> None:
     found = MonteCarlo(trees=2, greedy_trees=0, iterations=30, ucb=ucb, guidance=guidance).search(
         space, MODEL, Budget.start()
     )
-    drawn = space.rollout(space.root().take([0] * 200), list(range(200)))
+    drawn = space.rollout(space.root(), range(200))
     assert found.cost_seconds < min(space.cost(drawn, MODEL))
 
 

@@ -40,7 +40,7 @@ def repeated(space: _core.Space, count: int) -> _core.States:
 
 
 def leaves_of(space: _core.Space, count: int) -> _core.States:
-    return space.rollout(repeated(space, count), list(range(count)))
+    return space.rollout(space.root(), range(count))
 
 
 def partial(space: _core.Space, decisions: int, seed: int = 0) -> _core.States:
@@ -99,10 +99,26 @@ def test_a_complete_loop_nest_has_no_children(space: _core.Space) -> None:
 def test_sample_gives_a_child_of_expand(space: _core.Space, decisions: int) -> None:
     state = partial(space, decisions)
     children = set(hashes(space, space.expand(state)[0]))
-    sampled = space.sample(state.take([0] * 64), list(range(64)))
+    sampled = space.sample(state, range(64))
     found = set(hashes(space, sampled))
     assert found <= children
     assert len(found) > 1 or len(children) == 1
+
+
+@pytest.mark.parametrize("draw", [_core.Space.sample, _core.Space.rollout])
+def test_one_state_serves_all_seeds(space: _core.Space, draw: Callable[..., _core.States]) -> None:
+    root = space.root()
+    assert hashes(space, draw(space, root, range(8))) == hashes(space, draw(space, repeated(space, 8), range(8)))
+    assert len(draw(space, root, [])) == 0
+
+
+@pytest.mark.parametrize("draw", [_core.Space.sample, _core.Space.rollout])
+@pytest.mark.parametrize(("states", "seeds"), [(2, 1), (2, 3), (3, 0), (0, 1)])
+def test_as_many_seeds_as_states_or_one_state(
+    space: _core.Space, draw: Callable[..., _core.States], states: int, seeds: int
+) -> None:
+    with pytest.raises(ValueError, match=f"{states} states and {seeds} seeds"):
+        draw(space, repeated(space, states), range(seeds))
 
 
 def test_rollouts_are_complete_and_repeatable(space: _core.Space) -> None:

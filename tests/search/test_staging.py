@@ -113,7 +113,7 @@ def test_shared_loops_are_kept_where_copies_come_in() -> None:
     form, _ = search(two_products, options)
     model = _core.CostModel()
     # A loop nest in which the loops are shared, cheap or not.
-    leaves = form.space.rollout(form.space.root().take([0] * 400), list(range(400)))
+    leaves = form.space.rollout(form.space.root(), range(400))
     shared = [
         leaf
         for leaf in map(leaves.take, ([i] for i in range(400)))

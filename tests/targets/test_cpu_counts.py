@@ -19,7 +19,7 @@ WIDE_VECTORS = "x86-64-linux-avx-avx2-avx512-avx512_skylake-f16c-fma-sse41"
 
 
 def leaves_of(space: _core.Space) -> list[_core.States]:
-    leaves = space.rollout(space.root().take([0] * LEAVES), list(range(LEAVES)))
+    leaves = space.rollout(space.root(), range(LEAVES))
     return [leaves.take([i]) for i in range(LEAVES)]
 
 

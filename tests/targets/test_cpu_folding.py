@@ -71,7 +71,7 @@ def windows(build: Callable[[], hl.Pipeline], folder: Path) -> Iterator[tuple[st
     dag = extract(build())
     space = make_space(dag, target=TARGET)
     column = list(space.feature_table()).index("bytes_at_realization")
-    leaves = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
     lowered = 0
     for i in range(len(leaves)):
         leaf = leaves.take([i])

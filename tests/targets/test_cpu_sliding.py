@@ -50,7 +50,7 @@ def clamped_fork() -> hl.Pipeline:
 
 def sliding_leaves(space: _core.Space) -> Iterator[tuple[int, _core.States]]:
     """Loop nests with windows, and how many they have."""
-    leaves = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
     for i in range(len(leaves)):
         leaf = leaves.take([i])
         windows = sum(schedule.slide_dim >= 0 for schedule in leaf.describe())

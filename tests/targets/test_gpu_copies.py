@@ -63,7 +63,7 @@ def copies(dag: PipelineDag, state: _core.States) -> dict[str, _core.FuncSchedul
 
 
 def leaves_with_copies(dag: PipelineDag, space: _core.Space, count: int = 400) -> list[_core.States]:
-    leaves = space.rollout(space.root().take([0] * count), list(range(count)))
+    leaves = space.rollout(space.root(), range(count))
     return [leaf for leaf in map(leaves.take, ([i] for i in range(count))) if copies(dag, leaf)]
 
 
@@ -205,7 +205,7 @@ def test_what_a_parameter_moves_apart_is_not_in_blocks(is_parameter: bool) -> No
         return finish(output, sizes=(40, 20))
 
     space = make_gpu_space(extract(build()))
-    leaves = space.rollout(space.root().take([0] * 100), list(range(100)))
+    leaves = space.rollout(space.root(), range(100))
     described = [one for i in range(100) for one in leaves.take([i]).describe()]
     levels = {one.compute.level for one in described if one.placement == _core.Placement.AT}
     assert (BLOCKS in levels) == (not is_parameter)

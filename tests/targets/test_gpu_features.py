@@ -258,7 +258,7 @@ def test_blocks_that_step_through_memory_leave_out_what_is_between(threads: int)
 
 def test_a_func_inlined_is_charged_to_its_own_row() -> None:
     dag, space = gpu_space(blur)
-    inlined = space.rollout(space.root().take([0] * 40), list(range(40)))
+    inlined = space.rollout(space.root(), range(40))
     rows = [features(dag, space, inlined.take([i])) for i in range(40)]
     charged = [row["blur_x", 0] for row in rows if row["blur_x", 0]["inlined_lanes"] > 0]
     assert charged
@@ -267,7 +267,7 @@ def test_a_func_inlined_is_charged_to_its_own_row() -> None:
 
 def test_blocks_have_1024_threads_at_most() -> None:
     dag, space = gpu_space(convolution)
-    leaves = space.rollout(space.root().take([0] * 100), list(range(100)))
+    leaves = space.rollout(space.root(), range(100))
     sizes = {row["threads_per_block"] for i in range(100) for row in features(dag, space, leaves.take([i])).values()}
     assert max(sizes) == 1024
     assert space.pruned_counts()["too_many_threads"] > 0
@@ -286,7 +286,7 @@ def scatter(*, bins: hl.Type | None = None, columns: int = 40, rows: int = 24) -
 
 def test_an_update_without_pure_loops_is_spread_over_threads_and_atomic() -> None:
     dag, space = gpu_space(scatter)
-    leaves = space.rollout(space.root().take([0] * 40), list(range(40)))
+    leaves = space.rollout(space.root(), range(40))
     names = list(space.feature_table())
     number = next(i for i, stage in enumerate(dag.stages) if stage.index == 1)
     for state in (leaves.take([i]) for i in range(40)):
@@ -351,7 +351,7 @@ def test_the_core_counts_blocks_as_the_calculator_does(name: str) -> None:
     machine = replace(GpuMachine.preset(name, threads=1), multiprocessors=1)  # one that has all blocks to hold
     dag = extract(PIPELINES["convolution"]())
     space = _core.Space(dag, gpu_parameters(machine, dag), _core.SpaceOptions(), 1)
-    leaves = space.rollout(space.root().take([0] * 100), list(range(100)))
+    leaves = space.rollout(space.root(), range(100))
     counted = 0
     for place in range(len(leaves)):
         for row in features(dag, space, leaves.take([place])).values():
@@ -370,7 +370,7 @@ def test_the_core_counts_blocks_as_the_calculator_does(name: str) -> None:
 @pytest.mark.parametrize("name", PIPELINES)
 def test_no_decision_leaves_nothing_to_choose(name: str) -> None:
     dag, space = gpu_space(PIPELINES[name])
-    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    leaves = space.rollout(space.root(), range(200))
     for place in range(len(leaves)):
         assert len(leaves.take([place]).describe()) == len(dag.funcs)
 
@@ -387,7 +387,7 @@ def test_what_is_read_pointwise_is_inline_unless_its_reader_is() -> None:
     output[X, Y] = second[X, Y] + second[X + 1, Y]
     dag, space = gpu_space(lambda: finish(output, sizes=(40, 24)))
     places = {dag.funcs[func].name.split("$")[0]: func for func in range(len(dag.funcs))}
-    leaves = space.rollout(space.root().take([0] * 200), list(range(200)))
+    leaves = space.rollout(space.root(), range(200))
     seen = set()
     for described in (leaves.take([i]).describe() for i in range(200)):
         seen.add(tuple(described[places[name]].placement == _core.Placement.INLINE for name in ("second", "first")))

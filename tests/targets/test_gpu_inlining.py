@@ -43,7 +43,7 @@ def most_loads(dag: PipelineDag, schedules: list[_core.FuncSchedule]) -> int:
 def test_expressions_have_an_end(count: int) -> None:
     dag = extract(levels(count))
     space = make_gpu_space(dag)
-    leaves = space.rollout(space.root().take([0] * 400), list(range(400)))
+    leaves = space.rollout(space.root(), range(400))
     found = {most_loads(dag, leaves.take([i]).describe()) for i in range(400)}
     assert max(found) == _MOST
     assert (space.pruned_counts()["expression_too_long"] > 0) == (count > 4)

@@ -23,7 +23,7 @@ def rows_of(dag: PipelineDag, space: _core.Space, func: str, update: int = 0) ->
         for i, stage in enumerate(dag.stages)
         if dag.funcs[stage.func].name.split("$")[0] == func and stage.index == update
     )
-    leaves = space.rollout(space.root().take([0] * 60), list(range(60)))
+    leaves = space.rollout(space.root(), range(60))
     for i in range(len(leaves)):
         row = space.featurize(leaves.take([i]))[0, number]
         if row.any():

@@ -80,7 +80,7 @@ def in_threads(dag: PipelineDag, schedules: list[_core.FuncSchedule]) -> dict[st
 def nests_with_points(name: str) -> Iterator[tuple[PipelineDag, list[_core.FuncSchedule]]]:
     """Random loop nests where threads compute several points of a Func for themselves."""
     dag, space = gpu_space(BUILDS[name])
-    leaves = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
     for place in range(ROLLOUTS):
         schedules = leaves.take([place]).describe()
         if any(max(points.values(), default=1) > 1 for points in in_threads(dag, schedules).values()):

@@ -180,7 +180,7 @@ class _Searches:
             for first in range(0, 1 << 30, _BATCH):
                 if best is not None and time.monotonic() - started > _SEEDS * self._seconds:
                     break
-                leaves = form.space.rollout(form.space.root().take([0] * _BATCH), range(first, first + _BATCH))
+                leaves = form.space.rollout(form.space.root(), range(first, first + _BATCH))
                 states = [leaves.take([place]) for place in range(len(leaves))]
                 drawn = [(state, planner.schedule_of(form, state, planner.nest_of(form, state))) for state in states]
                 batch = [(state, schedule) for state, schedule in drawn if schedule is not None]

@@ -273,14 +273,16 @@ void bind_space(py::module_& m) {
                 const py::gil_scoped_release release;
                 return States{space, space->sample(states.values, seeds)};
             },
-            py::arg("states"), py::arg("seeds"), "One random legal child a state; siblings are not made.")
+            py::arg("states"), py::arg("seeds"),
+            "One random legal child a state, or as many of one state as there are seeds; siblings are not made.")
         .def(
             "rollout",
             [](const std::shared_ptr<Space>& space, const States& states, const std::vector<uint64_t>& seeds) {
                 const py::gil_scoped_release release;
                 return States{space, space->rollout(states.values, seeds)};
             },
-            py::arg("states"), py::arg("seeds"), "A random completion of each state.")
+            py::arg("states"), py::arg("seeds"),
+            "A random completion of each state, or as many of one as there are seeds.")
         .def(
             "cost",
             [](Space& space, const States& states, const metol::CostModelWeights& model) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <tuple>
 
 #include "schedule/hashing.hpp"
@@ -65,6 +67,16 @@ Decision decode(std::span<const DecisionFamily> families, int64_t number) {
         number -= families[family].count();
     }
     return families[family].decode(number);
+}
+
+// How far on the state of the next seed is: one state serves all seeds. Throws where there is no seed a state.
+size_t step_of_states(std::span<const State> states, std::span<const uint64_t> seeds) {
+    if (states.size() != 1 && states.size() != seeds.size()) {
+        throw std::invalid_argument("There must be one seed a state, or one state: there are " +
+                                    std::to_string(states.size()) + " states and " + std::to_string(seeds.size()) +
+                                    " seeds.");
+    }
+    return states.size() == 1 ? 0 : 1;
 }
 
 }  // namespace
@@ -303,19 +315,21 @@ State Space::next_child(const State& state, ChildWalk& walk, uint64_t& seed) {
 }
 
 std::vector<State> Space::sample(std::span<const State> states, std::span<const uint64_t> seeds) {
-    std::vector<State> children(states.size());
-    shared_->workers.run(states.size(), [&](size_t i) {
+    const size_t step = step_of_states(states, seeds);
+    std::vector<State> children(seeds.size());
+    shared_->workers.run(seeds.size(), [&](size_t i) {
         uint64_t seed = seeds[i];
-        children[i] = random_child(states[i], seed);
+        children[i] = random_child(states[i * step], seed);
     });
     return children;
 }
 
 std::vector<State> Space::rollout(std::span<const State> states, std::span<const uint64_t> seeds) {
-    std::vector<State> leaves(states.size());
-    shared_->workers.run(states.size(), [&](size_t i) {
+    const size_t step = step_of_states(states, seeds);
+    std::vector<State> leaves(seeds.size());
+    shared_->workers.run(seeds.size(), [&](size_t i) {
         uint64_t seed = seeds[i];
-        State state = states[i];
+        State state = states[i * step];
         while (state && !is_complete(*state)) {
             state = random_child(state, seed);
         }

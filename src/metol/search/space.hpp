@@ -42,7 +42,8 @@ class Space {
     int64_t child_count(const LoopNest& nest) const;
     // The candidate by number: a state, or the reason it is none.
     std::pair<State, Pruned> child(const State& state, int64_t number);
-    // One random legal child each; siblings are counted but never made.
+    // One random legal child each; siblings are counted but never made. A state for each seed, or one for all, here and
+    // below; throws std::invalid_argument otherwise.
     std::vector<State> sample(std::span<const State> states, std::span<const uint64_t> seeds);
     // Random completions.
     std::vector<State> rollout(std::span<const State> states, std::span<const uint64_t> seeds);
