@@ -1,4 +1,4 @@
-"""Loads that a tile shares, and sums that it keeps in registers: only where distances in memory are known.
+"""What a tile shares, and sums that it keeps in registers: only where distances in memory are known.
 
 What the compiler does is in the first test; the others hold the model to it.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import SOME_TARGET, X, Y, finish, func_named, image, make_space
+from small_pipelines import SOME_TARGET, C, X, Y, finish, func_named, image, make_space
 
 from metol import _core
 from metol.pipeline import PipelineDag, extract
@@ -40,10 +40,27 @@ def test_the_compiler_shares_what_rows_have_in_common_only_where_it_knows_their_
     assert multiplications(is_known=False) == ROWS * TAPS + ROWS
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("is_quotient", "expected"), [(False, 1), (True, 3)])
+def test_the_compiler_shares_no_quotient_that_is_multiplied(tmp_path: Path, is_quotient: bool, expected: int) -> None:
+    source = image(WIDTH + 1, HEIGHT, pixel=hl.Float(32))
+    colours = image(WIDTH, HEIGHT, 3, name="colours", pixel=hl.Float(32))
+    inlined, output = hl.Func("inlined"), hl.Func("output")
+    value, change = source[X, Y], source[X + 1, Y] - source[X, Y]
+    inlined[X, Y] = change / hl.max(value, 1) if is_quotient else hl.sqrt(hl.max(value, change))
+    output[X, Y, C] = inlined[X, Y] * colours[X, Y, C]
+    output.bound(C, 0, 3).reorder(C, X, Y).unroll(C).vectorize(X, 8, hl.TailStrategy.RoundUp)
+    path = tmp_path / "code.s"
+    output.compile_to_assembly(str(path), [source, colours], "scaled", hl.Target(SOME_TARGET))
+    blocks = re.split(r"\n\.?\w+:", path.read_text())
+    counts = {len(re.findall(r"\tv(?:div|sqrt|rsqrt)ps\t", block)) for block in blocks}
+    assert max(counts) == expected
+
+
 def rolled_out(build: Callable[[], hl.Pipeline]) -> tuple[PipelineDag, _core.Space, list[_core.States]]:
     dag = extract(build())
     space = make_space(dag)
-    leaves = space.rollout(space.root().take([0] * ROLLOUTS), list(range(ROLLOUTS)))
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
     return dag, space, [leaves.take([i]) for i in range(ROLLOUTS)]
 
 
@@ -76,6 +93,40 @@ def test_tiles_share_loads_of_what_is_computed_inside_and_not_at_root() -> None:
     assert min(per_vector for _, per_vector in at_root) >= TAPS
     inside = found[_core.Placement.AT]
     assert min(per_vector for rows, per_vector in inside if rows >= ROWS) < TAPS
+
+
+def roots(*, is_quotient: bool) -> hl.Pipeline:
+    """Three rows of a Func that might be inlined, and reads another."""
+    source = image(WIDTH, HEIGHT, pixel=hl.Float(32))
+    first, across, output = hl.Func("first"), hl.Func("across"), hl.Func("output")
+    value = first[X, Y]
+    first[X, Y] = hl.exp(hl.BoundaryConditions.repeat_edge(source)[X, Y])
+    across[X, Y] = value / (value + 1) if is_quotient else hl.sqrt(value)
+    output[X, Y] = across[X, Y - 1] + across[X, Y] * across[X, Y + 1]
+    return finish(output, sizes=(WIDTH, HEIGHT))
+
+
+def fewest_evaluations(placement: _core.Placement, *, is_quotient: bool) -> float:
+    """Of all roll-outs with tiles of several rows: vectors of what is inlined for each vector of the output."""
+    dag, space, leaves = rolled_out(lambda: roots(is_quotient=is_quotient))
+    vectors = list(space.feature_table()).index("num_vectors")
+    first, across, output = (func_named(dag, name) for name in ("first", "across", "output"))
+    shares = []
+    for leaf in leaves:
+        schedules = leaf.describe()
+        nest = schedules[output].stages[0]
+        tile = list(nest.levels)[-1]
+        is_wanted = schedules[across].placement == _core.Placement.INLINE and schedules[first].placement == placement
+        if is_wanted and nest.vector_loop == 0 and tile[0] == nest.vector_width and tile[1] >= ROWS:
+            (rows,) = space.featurize(leaf)
+            shares.append(rows[dag.funcs[across].stages[0]][vectors] / rows[dag.funcs[output].stages[0]][vectors])
+    return float(min(shares))
+
+
+def test_tiles_share_what_they_compute_of_an_inlined_func_where_they_share_its_loads() -> None:
+    assert fewest_evaluations(_core.Placement.ROOT, is_quotient=False) == TAPS
+    assert fewest_evaluations(_core.Placement.AT, is_quotient=False) <= (ROWS + TAPS - 1) / ROWS
+    assert fewest_evaluations(_core.Placement.AT, is_quotient=True) == TAPS
 
 
 def sums(*, in_tiles: bool) -> hl.Pipeline:

@@ -154,6 +154,7 @@ struct Stage {
     bool is_identity = false;              // a single load and nothing else
     float stepped_addresses = 0;           // of the operations in Address: they move with the loops by known steps
     bool ends_in_product = false;          // its only value is a multiplication of floats
+    bool ends_in_quotient = false;         // its only value is a division of floats, by no literal
     bool has_predicate = false;            // the RDom of the update carries a `where`
     std::vector<uint8_t> condition_loops;  // [loops] along which it turns, but for what is likely
     bool counts_bits = false;              // those that are set, or zeros before or after them

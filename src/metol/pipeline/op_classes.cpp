@@ -169,6 +169,11 @@ bool is_float_product(const ExprGraph& graph, int32_t id) {
     return (node.kind == ExprKind::Mul || node.kind == ExprKind::Div) && classify(graph, node) == OpClass::MulFloat;
 }
 
+bool is_float_quotient(const ExprGraph& graph, int32_t id) {
+    const ExprNode& node = graph.node(graph.untagged(id));
+    return node.kind == ExprKind::Div && classify(graph, node) == OpClass::DivFloat;
+}
+
 FusedAdditions::FusedAdditions(const ExprGraph& graph) : graph_(graph), uses_(count_uses(graph)) {}
 
 bool FusedAdditions::takes_product(const ExprNode& node) const {

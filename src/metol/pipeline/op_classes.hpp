@@ -32,6 +32,9 @@ bool counts_bits(const ExprNode& node);
 // Is it one multiplication of floats, as a division by a literal is?
 bool is_float_product(const ExprGraph& graph, int32_t id);
 
+// Is it a division of floats, by something else than a literal?
+bool is_float_quotient(const ExprGraph& graph, int32_t id);
+
 // Additions of floats that are one instruction with a product that nothing else uses.
 class FusedAdditions {
   public:

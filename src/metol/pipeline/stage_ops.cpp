@@ -322,6 +322,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     stage.is_identity =
         !stage.has_data_dependent_read && std::all_of(roots.values.begin(), roots.values.end(), is_plain_load);
     stage.ends_in_product = roots.values.size() == 1 && is_float_product(graph, roots.values.front());
+    stage.ends_in_quotient = roots.values.size() == 1 && is_float_quotient(graph, roots.values.front());
     stage.is_undef = std::all_of(roots.values.begin(), roots.values.end(),
                                  [&](int32_t id) { return graph.node(id).kind == ExprKind::Undef; });
     if (stage.is_undef) {

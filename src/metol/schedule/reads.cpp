@@ -200,8 +200,7 @@ StageReads find_reads(const PipelineIndex& index, const LoopNest& nest, int stag
         const int func = std::ranges::max_element(pending, {}, &EffectiveAccess::producer)->producer;
         const auto is_other = [&](const EffectiveAccess& access) { return access.producer != func; };
         const auto first = std::stable_partition(pending.begin(), pending.end(), is_other);
-        const std::vector<EffectiveAccess> evaluated(std::make_move_iterator(first),
-                                                     std::make_move_iterator(pending.end()));
+        std::vector<EffectiveAccess> evaluated(std::make_move_iterator(first), std::make_move_iterator(pending.end()));
         pending.erase(first, pending.end());
         double calls = 0;
         double added = 0;
@@ -218,7 +217,10 @@ StageReads find_reads(const PipelineIndex& index, const LoopNest& nest, int stag
             }
         }
         if (!index.func(func).is_wrapper) {  // a wrapper that is inlined is not there
-            reads.inlined.push_back({func, calls, added});
+            for (EffectiveAccess& outer : evaluated) {
+                outer.offsets.clear();
+            }
+            reads.inlined.push_back({func, calls, added, std::move(evaluated)});
         }
     }
     return reads;

@@ -38,7 +38,8 @@ double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& 
 struct InlinedUse {
     int func;
     double calls_per_point;
-    double added_per_point;  // of the calls, those whose product is part of an addition of what reads them
+    double added_per_point;               // of the calls, those whose product is part of an addition of what reads them
+    std::vector<EffectiveAccess> places;  // where the reading Stage evaluates it; how many offsets, but not which
 };
 
 struct StageReads {

@@ -265,18 +265,23 @@ void GroupFeaturizer::count_waits(const StageContext& context, double sums, doub
     out[k_spilled_steps] = order.registers <= left ? 0 : out[k_chained_steps];
 }
 
+TileShape GroupFeaturizer::tile_of(const StageContext& context) const {
+    const Stage& stage = index_.stage(context.id);
+    const bool is_root = nest_[stage.func].placement == Placement::Root;
+    return {context.nest.vector_loop,
+            context.nest.vector_width,
+            machine_.vector_bytes,
+            stage.loops.size(),
+            context.tile,
+            has_lanes_apart(context) && machine_.vector_bytes < kMaskedVectorBytes,
+            is_root ? kClampedShareAtRoot : kClampedShareInside};
+}
+
 void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Trips& points = context.tile;
-    const bool is_root = nest_[stage.func].placement == Placement::Root;
     const bool are_lanes_apart = has_lanes_apart(context);
-    const TileShape tile{context.nest.vector_loop,
-                         context.nest.vector_width,
-                         machine_.vector_bytes,
-                         stage.loops.size(),
-                         points,
-                         are_lanes_apart && machine_.vector_bytes < kMaskedVectorBytes,
-                         is_root ? kClampedShareAtRoot : kClampedShareInside};
+    const TileShape tile = tile_of(context);
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
         const TileLoads loads = loads_of_tile(index_, nest_, access, tile, layout_of(access.producer));
@@ -390,32 +395,6 @@ void GroupFeaturizer::measure_working_sets(const StageContext& context, float* o
     out[k_working_set_at_task] = static_cast<float>(at_task);
     out[k_working_set_at_production] = static_cast<float>(at_production);
     out[k_working_set_at_realization] = static_cast<float>(at_realization);
-}
-
-void GroupFeaturizer::add_inlined(const StageContext& context, StageRow& row) const {
-    std::vector<float>& out = row.row;
-    double seconds = 0;
-    for (const InlinedUse& use : context.reads.inlined) {
-        const int inlined_stage = index_.func(use.func).stages.front();
-        const auto s = static_cast<size_t>(inlined_stage);
-        const auto calls = static_cast<float>(use.calls_per_point);
-        const auto computed =
-            static_cast<float>(use.calls_per_point - (1 - machine_.added_seconds_share[s]) * use.added_per_point);
-        std::vector<float> part(kFeatureCount, 0.0F);
-        part[k_inlined_calls] = calls * out[k_points_computed_total];
-        part[k_num_vectors] = computed * out[k_num_vectors];
-        part[k_num_scalars] = computed * out[k_num_scalars];
-        for (Feature shared : {k_vector_size, k_native_vector_size, k_inner_parallelism, k_outer_parallelism}) {
-            part[shared] = out[shared];
-        }
-        part[k_points_computed_minimum] = static_cast<float>(index_.minimum_points[static_cast<size_t>(inlined_stage)]);
-        part[k_bytes_at_root] = static_cast<float>(index_.root_points[static_cast<size_t>(use.func)] *
-                                                   index_.func(use.func).bytes_per_point());
-        seconds += static_cast<double>(part[k_num_vectors]) * machine_.register_seconds[s] +
-                   static_cast<double>(part[k_num_scalars]) * machine_.scalar_point_seconds[s];
-        row.inlined.push_back({inlined_stage, std::move(part)});
-    }
-    out[k_inlined_compute] = static_cast<float>(1e6 * seconds);
 }
 
 void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow& row) {

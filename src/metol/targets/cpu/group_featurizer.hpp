@@ -141,7 +141,12 @@ class GroupFeaturizer {
     // Lines that a Stage asks for ahead, in all.
     double lines_prefetched(const StageContext& context);
     void measure_working_sets(const StageContext& context, float* out);
-    void add_inlined(const StageContext& context, StageRow& row) const;
+    TileShape tile_of(const StageContext& context) const;
+    // Dimensions of an inlined Func along which the compiler does not see that two points ask for the same value.
+    DimSet untold_dimensions(int func);
+    // How much of what the points of a tile ask of an inlined Func is computed: once a place.
+    double computed_share(const StageContext& context, const InlinedUse& use);
+    void add_inlined(const StageContext& context, StageRow& row);
     Site task_site(const StageContext& context) const;
     double contested_share(const StageContext& context);
     Footprint read_footprint(int stage, const Site& site, double* allocations);
@@ -154,7 +159,7 @@ class GroupFeaturizer {
     bool is_shared_ = false;  // does any Stage of the group share the loops of another?
     Borrowed<SiteTable<std::vector<ReadBox>, kKeptReads>> reads_;
     Borrowed<SiteTable<double>> touched_;
-    Borrowed<SiteTable<double>> storage_;  // bytes, whether in registers, and strides that are not known
+    Borrowed<SiteTable<double>> storage_;  // bytes, whether in registers, and dimensions that are not known
     Borrowed<FuncTable> inlined_;
     Borrowed<Chain> chain_;
     Borrowed<Outside> outside_;

@@ -87,16 +87,20 @@ double straddling_share(double taps, double row_period, int vector_bytes) {
     return (1 - 1 / (std::max(1.0, taps) * row_period)) * vector_bytes / kLineBytes;
 }
 
+double places_in_tile(const EffectiveAccess& access, const TileShape& tile, DimSet untold) {
+    Trips steps = tile.points;
+    if (tile.vector_loop >= 0) {
+        steps[static_cast<size_t>(tile.vector_loop)] /= std::max(1, tile.vector_width);
+    }
+    return distinct_loads(access, tile.loops, steps, tile.vector_loop, untold);
+}
+
 TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
                         const TileShape& tile, const Layout& layout) {
     TileLoads loads;
     const Func& producer = index.func(access.producer);
     const int innermost_dim = layout_of(index, nest, access.producer);
-    Trips steps = tile.points;
-    if (tile.vector_loop >= 0) {  // the lanes of a vector count as one
-        steps[static_cast<size_t>(tile.vector_loop)] /= std::max(1, tile.vector_width);
-    }
-    const double distinct = distinct_loads(access, tile.loops, steps, tile.vector_loop, layout.unknown_strides);
+    const double distinct = places_in_tile(access, tile, layout.unknown_strides);
     if (tile.vector_loop < 0) {
         loads.scalar = distinct;
         return loads;

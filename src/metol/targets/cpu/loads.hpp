@@ -28,6 +28,10 @@ struct Layout {
     DimSet unknown_strides;  // dimensions whose strides are not known when Halide compiles
 };
 
+// Different places that a tile asks an access for; the lanes of a vector count as one. Along dimensions that are
+// `untold` the compiler takes none for another.
+double places_in_tile(const EffectiveAccess& access, const TileShape& tile, DimSet untold);
+
 TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
                         const TileShape& tile, const Layout& layout);
 
