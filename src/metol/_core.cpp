@@ -218,7 +218,6 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_identity", &Stage::is_identity)
         .def_readonly("stepped_addresses", &Stage::stepped_addresses)
         .def_readonly("ends_in_product", &Stage::ends_in_product)
-        .def_readonly("ends_in_quotient", &Stage::ends_in_quotient)
         .def_readonly("has_predicate", &Stage::has_predicate)
         .def_property_readonly("condition_loops",
                                [](const Stage& stage) {

@@ -13,6 +13,21 @@ double slope_of(const JacobianRow& row, size_t loop) {
                               : std::numeric_limits<double>::quiet_NaN();
 }
 
+bool moves_with(const JacobianRow& row, size_t loop) {
+    return !row.is_known[loop] || row.numerator[loop] != 0;
+}
+
+bool moves_while_reducing(const Stage& stage, const Access& access) {
+    return std::ranges::any_of(access.jacobian, [&](const JacobianRow& row) {
+        for (size_t i = 0; i < stage.loops.size(); i++) {
+            if (stage.loops[i].is_reduction && moves_with(row, i)) {
+                return true;
+            }
+        }
+        return false;
+    });
+}
+
 EffectiveAccess direct_access(const Access& access, int producer) {
     EffectiveAccess out;
     out.producer = producer;

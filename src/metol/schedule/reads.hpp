@@ -25,6 +25,12 @@ struct EffectiveAccess {
 // How a coordinate moves with a loop; NaN where that is not constant.
 double slope_of(const JacobianRow& row, size_t loop);
 
+// Does a coordinate move with a loop, or might it?
+bool moves_with(const JacobianRow& row, size_t loop);
+
+// The same of an access of a Stage and its reduction loops.
+bool moves_while_reducing(const Stage& stage, const Access& access);
+
 // What an Access says by itself, where nothing is inlined.
 EffectiveAccess direct_access(const Access& access, int producer);
 

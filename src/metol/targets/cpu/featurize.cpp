@@ -117,16 +117,7 @@ void GroupFeaturizer::count_events(const StageContext& context, float* out) {
 
 // Does the place that an update writes depend on its reduction loops?
 bool moves_while_reducing(const Stage& stage) {
-    return std::any_of(stage.stores.begin(), stage.stores.end(), [&](const Access& store) {
-        return std::any_of(store.jacobian.begin(), store.jacobian.end(), [&](const JacobianRow& row) {
-            for (size_t i = 0; i < stage.loops.size(); i++) {
-                if (stage.loops[i].is_reduction && (!row.is_known[i] || row.numerator[i] != 0)) {
-                    return true;
-                }
-            }
-            return false;
-        });
-    });
+    return std::ranges::any_of(stage.stores, [&](const Access& store) { return moves_while_reducing(stage, store); });
 }
 
 // Do the lanes of a vector go to neighbouring places in storage?
@@ -137,10 +128,9 @@ bool GroupFeaturizer::writes_densely(const StageContext& context) const {
     for (const Access& store : stage.stores) {
         for (size_t d = 0; d < store.jacobian.size(); d++) {
             const JacobianRow& row = store.jacobian[d];
-            const bool moves = !row.is_known[v] || row.numerator[v] != 0;
             const bool is_dense =
                 row.is_known[v] && row.numerator[v] == row.denominator[v] && static_cast<int>(d) == innermost;
-            if (moves && !is_dense) {
+            if (moves_with(row, v) && !is_dense) {
                 return false;
             }
         }

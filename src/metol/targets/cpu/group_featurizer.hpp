@@ -144,8 +144,8 @@ class GroupFeaturizer {
     TileShape tile_of(const StageContext& context) const;
     // Dimensions of an inlined Func along which the compiler does not see that two points ask for the same value.
     DimSet untold_dimensions(int func);
-    // How much of what the points of a tile ask of an inlined Func is computed: once a place.
-    double computed_share(const StageContext& context, const InlinedUse& use);
+    // How much of what a tile of so many vectors asks of an inlined Func is computed: once a place.
+    double computed_share(const TileShape& tile, double vectors, const InlinedUse& use);
     void add_inlined(const StageContext& context, StageRow& row);
     Site task_site(const StageContext& context) const;
     double contested_share(const StageContext& context);

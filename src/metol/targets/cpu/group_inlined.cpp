@@ -5,6 +5,20 @@
 
 namespace metol::cpu {
 
+namespace {
+
+// Does a loop move an access along any of the dimensions?
+bool may_move_along(const Access& access, size_t loop, DimSet dims) {
+    for (size_t d = 0; d < access.jacobian.size(); d++) {
+        if (dims[d] && moves_with(access.jacobian[d], loop)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
 DimSet GroupFeaturizer::untold_dimensions(int func) {
     const uint64_t key = site_key(3, func, Site{});
     if (const double* found = storage_->find(key)) {
@@ -17,13 +31,10 @@ DimSet GroupFeaturizer::untold_dimensions(int func) {
         const DimSet of_producer =
             is_inline ? untold_dimensions(edge.producer) : layout_of(edge.producer).unknown_strides;
         for (const Access& access : edge.accesses) {
-            for (size_t d = 0; d < access.jacobian.size(); d++) {
-                for (size_t i = 0; of_producer[d] && i < stage.loops.size(); i++) {
-                    const JacobianRow& coordinate = access.jacobian[d];
-                    if (!coordinate.is_known[i] || coordinate.numerator[i] != 0) {
-                        untold.set(static_cast<size_t>(stage.loops[i].pure_dim));
-                    }
-                }
+            for (size_t i = 0; i < stage.loops.size(); i++) {
+                const bool is_untold = may_move_along(access, i, of_producer);
+                const auto dim = static_cast<size_t>(stage.loops[i].pure_dim);
+                untold[dim] = untold[dim] || is_untold;
             }
         }
     }
@@ -31,13 +42,11 @@ DimSet GroupFeaturizer::untold_dimensions(int func) {
     return untold;
 }
 
-double GroupFeaturizer::computed_share(const StageContext& context, const InlinedUse& use) {
-    const double vectors = context.tile_points / context.nest.vector_width;
+double GroupFeaturizer::computed_share(const TileShape& tile, double vectors, const InlinedUse& use) {
     // Compilers make (x / y) * z a division of x * z, so that all who multiply by a quotient divide.
     if (vectors <= 1 || index_.stage(index_.func(use.func).stages.front()).ends_in_quotient) {
         return 1;
     }
-    const TileShape tile = tile_of(context);
     const DimSet untold = untold_dimensions(use.func);
     double places = 0;
     for (const EffectiveAccess& access : use.places) {
@@ -48,13 +57,15 @@ double GroupFeaturizer::computed_share(const StageContext& context, const Inline
 
 void GroupFeaturizer::add_inlined(const StageContext& context, StageRow& row) {
     std::vector<float>& out = row.row;
+    const TileShape tile = tile_of(context);
+    const double vectors = context.tile_points / context.nest.vector_width;
     double seconds = 0;
     for (const InlinedUse& use : context.reads.inlined) {
         const int inlined_stage = index_.func(use.func).stages.front();
         const auto s = static_cast<size_t>(inlined_stage);
         const auto calls = static_cast<float>(use.calls_per_point);
         const double calls_alone = use.calls_per_point - (1 - machine_.added_seconds_share[s]) * use.added_per_point;
-        const auto computed = static_cast<float>(calls_alone * computed_share(context, use));
+        const auto computed = static_cast<float>(calls_alone * computed_share(tile, vectors, use));
         std::vector<float> part(kFeatureCount, 0.0F);
         part[k_inlined_calls] = calls * out[k_points_computed_total];
         part[k_num_vectors] = computed * out[k_num_vectors];

@@ -229,17 +229,7 @@ double StageMemory::turns_in_a_row() {
     if (is_atomic(stage_, own_) || memory_of(index_, nest_, stage_.func) != Memory::Global) {
         return 0;
     }
-    const auto steps_on = [&](const Access& self) {
-        return std::ranges::any_of(self.jacobian, [&](const JacobianRow& row) {
-            for (size_t i = 0; i < stage_.loops.size(); i++) {
-                // What nobody knows how it moves is NaN.
-                if (stage_.loops[i].is_reduction && slope_of(row, i) != 0) {
-                    return true;
-                }
-            }
-            return false;
-        });
-    };
+    const auto steps_on = [&](const Access& self) { return moves_while_reducing(stage_, self); };
     const bool waits = std::ranges::any_of(stage_.self_accesses, steps_on);
     return waits ? turns_ * points_per_thread() * (1 + kTurnsOfFetch * fetches_a_turn()) : 0;
 }
