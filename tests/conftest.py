@@ -20,6 +20,11 @@ settings.load_profile("no_deadline")
 # An OpenCL device on the CPU compiles a kernel for each size of a block: the less it optimizes, the sooner tests end.
 os.environ.setdefault("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
 
+# As many workers run tests as there are cores: threads of NumPy and PyTorch, which wait by spinning, would only be in
+# each other's way. Workers are started with this; a process that runs tests alone has all its threads.
+for number in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(number, "1")
+
 START_INTERPRETER = process.start_interpreter
 
 

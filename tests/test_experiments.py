@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from brief_timing import BRIEF_OPTIONS, BRIEF_RACES
+from brief_timing import BRIEF_OPTIONS, brief_settings
 from command_line import metol
 from slow_cases import slow_but
 
@@ -30,7 +30,7 @@ from metol.experiments.random_programs import FIRST_SEED, Predictions, SpeedUps
 from metol.measure import Scheduler
 from metol.options import SearchOptions
 from metol.train import CollectPlan
-from metol.tune import FinalRace, TuningSettings, autotune
+from metol.tune import autotune
 
 SETTING = Setting((), (Scheduler("metol"), Scheduler("reference")), BRIEF_OPTIONS, programs=1)
 
@@ -234,10 +234,9 @@ def outcome_of(folder: Path, app: str, experiment: str, *words: str) -> Outcome:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Races of so short a time that nothing is told by them but that all ran."""
-    settings = partial(TuningSettings, final=FinalRace(finalists=1, processes=1), plan=BRIEF_RACES)
     for module in (schedulers, protuner):
-        monkeypatch.setattr(module, "TuningSettings", settings)
-    monkeypatch.setattr(modes, "autotune", partial(autotune, budget="4s", settings=settings()))
+        monkeypatch.setattr(module, "TuningSettings", brief_settings)
+    monkeypatch.setattr(modes, "autotune", partial(autotune, budget="4s", settings=brief_settings()))
     monkeypatch.setattr(protuner, "SearchOptions", partial(SearchOptions, fixed_sizes=True))
     monkeypatch.setattr(protuner, "_SEEDS", 1)
     monkeypatch.setattr(protuner, "_BATCH", 4)
@@ -312,7 +311,7 @@ def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_trees_are_beside_every_other_search(tmp_path: Path) -> None:
-    words = ("--budget", "0.5s", "--rounds", "2")
+    words = ("--budget", "0.2s", "--rounds", "2")
     outcome = outcome_of(tmp_path, "blur", "protuner-fig7", *words)
     assert [point.series for point in outcome.points] == [
         "random", "greedy", "beam", "mcts_30s", "mcts_10s", "mcts_1s", "mcts_Cp10_30s", "mcts_sqrt2_30s", "metol mcts",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from brief_timing import BRIEF_OPTIONS
+from brief_timing import BRIEF_OPTIONS, BRIEF_RACES, brief_settings
 from command_line import metol
 
 from metol.bench_device import find_bench_device
@@ -16,6 +16,7 @@ from metol.experiments import (
     Setting,
     anderson_predictions,
     get_experiment,
+    on_device,
 )
 from metol.experiments.on_device import OnDevice
 from metol.measure import PipelineSource, Scheduler
@@ -159,6 +160,8 @@ def test_filters_have_the_median_of_their_seeds(raced: list[str]) -> None:
 @pytest.mark.usefixtures("opencl_device")
 def test_batches_are_measured_on_an_opencl_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anderson_predictions, "_BATCH", SearchOptions(strategy="batch", searches=2))
+    monkeypatch.setattr(anderson_predictions, "_QUICK", BRIEF_RACES)
+    monkeypatch.setattr(on_device, "TuningSettings", brief_settings)
     setting = setting_of("random:5/least_funcs=3/most_funcs=4")
     points, note = get_experiment("anderson-fig8").measure(setting.sources[0].label, setting)
     assert len(points) > 1

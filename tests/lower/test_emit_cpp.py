@@ -16,25 +16,34 @@ MAIN = """
 #include <iostream>
 #include <map>
 #include <string>
+#include <vector>
 
-// Usage: program CASE PIPELINE RESULT EXTENT...: writes the values of every output, one after the other.
-int main(int argc, char **argv) {
-    const std::map<std::string, std::function<void(Halide::Pipeline)>> schedules = {SCHEDULES};
-    Halide::Pipeline pipeline = Halide::deserialize_pipeline(std::string(argv[2]), {});
-    try {
-        schedules.at(argv[1])(pipeline);
-    } catch (const Halide::CompileError &refusal) {
-        std::cerr << refusal.what();
-        return 1;
-    }
-    std::vector<int32_t> sizes;
-    for (int i = 4; i < argc; i++) {
-        sizes.push_back(std::atoi(argv[i]));
-    }
-    Halide::Realization result = pipeline.realize(sizes);
-    std::ofstream file(argv[3], std::ios::binary);
+// Writes the values of every output, one after the other.
+void write(const Halide::Realization &result, const std::string &path) {
+    std::ofstream file(path, std::ios::binary);
     for (size_t i = 0; i < result.size(); i++) {
         file.write((const char *)result[i].data(), result[i].size_in_bytes());
+    }
+}
+
+// Usage: program [CASE PIPELINE RESULT EXTENT... --]...: one process, for Halide's runtime is compiled in each.
+int main(int argc, char **argv) {
+    const std::map<std::string, std::function<void(Halide::Pipeline)>> schedules = {SCHEDULES};
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    for (auto word = words.begin(); word != words.end(); ++word) {
+        const std::string name = *word++, source = *word++, path = *word++;
+        std::vector<int32_t> sizes;
+        for (; *word != "--"; ++word) {
+            sizes.push_back(std::atoi(word->c_str()));
+        }
+        Halide::Pipeline pipeline = Halide::deserialize_pipeline(source, {});
+        try {
+            schedules.at(name)(pipeline);
+        } catch (const Halide::CompileError &refusal) {
+            std::cerr << name << ": " << refusal.what();
+            return 1;
+        }
+        write(pipeline.realize(sizes), path);
     }
     return 0;
 }
@@ -64,24 +73,28 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "program"
 
 
-def run(program: Path, name: str, pipeline: hl.Pipeline, size: tuple[int, ...]) -> subprocess.CompletedProcess[str]:
+def words_of(program: Path, name: str, pipeline: hl.Pipeline, size: tuple[int, ...]) -> list[str]:
+    """Save a pipeline; return what asks the program to schedule and run it."""
     serialized = str(program.parent / f"{name}.hlpipe")
     hl.serialize_pipeline(pipeline, serialized)
-    extents = [str(extent) for extent in size]
-    command = [str(program), name, serialized, str(program.parent / "result"), *extents]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+    return [name, serialized, str(program.parent / f"{name}.result"), *map(str, size), "--"]
+
+
+def run(program: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(program), *words], capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.slow
 def test_cpp_keeps_the_result_and_checks_the_number_of_funcs(program: Path) -> None:
     # One test, which workers that share the tests do not compile twice.
-    for name in [*CASES, "awkward"]:
-        build = CASES[name].build if name in CASES else build_with_awkward_names
-        size = CASES[name].sizes[0] if name in CASES else (5, 3)
-        finished = run(program, name, build(), size)
-        assert (finished.returncode, finished.stderr) == (0, ""), name
+    builds = {name: (case.build, case.sizes[0]) for name, case in CASES.items()}
+    builds["awkward"] = build_with_awkward_names, (5, 3)
+    words = [word for name, (build, size) in builds.items() for word in words_of(program, name, build(), size)]
+    finished = run(program, words)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    for name, (build, size) in builds.items():
         expected = b"".join(np.ascontiguousarray(output).tobytes() for output in realize_at_root(build, size))
-        assert (program.parent / "result").read_bytes() == expected, name
-    finished = run(program, "blur", CASES["tuple"].build(), (5, 3))
+        assert (program.parent / f"{name}.result").read_bytes() == expected, name
+    finished = run(program, words_of(program, "blur", CASES["tuple"].build(), (5, 3)))
     assert finished.returncode == 1
     assert "for a pipeline of 3 Funcs, not 2" in finished.stderr

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import SOME_TARGET, C, X, Y, finish, func_named, image, make_space
+from small_pipelines import BARE_TARGET, C, X, Y, finish, func_named, image, make_space
 
 from metol import _core
 from metol.lower import Call, cpu_directives
 from metol.pipeline import PipelineDag, extract
 
-BARE_TARGET = SOME_TARGET + "-no_runtime-no_asserts-no_bounds_query"
 REGISTERS, LANES = 16, 8
 SIZES = 64, 48, 48
 CHANNELS = 192
@@ -82,7 +81,9 @@ def test_the_compiler_spills_where_sums_and_values_are_more_than_registers(
         for loop in inside:
             update.unroll(loop)
         path = tmp_path / "sums.s"
-        output.compile_to_assembly(str(path), output.infer_arguments(), "sums", hl.Target(BARE_TARGET))
+        output.compile_to_assembly(
+            str(path), output.infer_arguments(), "sums", hl.Target(f"{BARE_TARGET}-no_asserts-no_bounds_query")
+        )
         found[order] = bool(re.search("Spill", inner_loop(path.read_text(), math.prod(steps))))
         expected[order] = math.prod(steps) + values_alive(steps, order, 2) > REGISTERS
     assert found == expected
