@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include "schedule/borders.hpp"
 #include "schedule/loop_nest.hpp"
 
 namespace py = pybind11;
@@ -41,4 +42,9 @@ void bind_loop_nest(py::module_& m) {
         .def_readonly("storage", &metol::FuncSchedule::storage)
         .def_readonly("row_alignment", &metol::FuncSchedule::row_alignment)
         .def_readonly("stages", &metol::FuncSchedule::stages);
+    py::class_<metol::Border>(m, "Border", "Places at both ends of a dimension that need far more of a Func.")
+        .def_readonly("producer", &metol::Border::producer)
+        .def_readonly("dimension", &metol::Border::dimension)
+        .def_readonly("first", &metol::Border::first)
+        .def_readonly("last", &metol::Border::last);
 }

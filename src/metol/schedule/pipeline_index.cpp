@@ -116,6 +116,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
     }
     find_aligned_reads();
     find_fractions();
+    borders = find_borders(*dag);
     crosswise = find_crosswise(*dag);
     is_read_crosswise.resize(count);
     for (const std::vector<int32_t>& producers : crosswise) {
@@ -123,6 +124,17 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
             is_read_crosswise[static_cast<size_t>(producer)] = 1;
         }
     }
+}
+
+bool PipelineIndex::is_border_at_end(int func, int dimension) const {
+    return std::ranges::none_of(borders[static_cast<size_t>(func)], [&](const Border& border) {
+        return border.dimension == dimension && border.first > 0;
+    });
+}
+
+bool PipelineIndex::has_border(int func, int producer) const {
+    return std::ranges::any_of(borders[static_cast<size_t>(func)],
+                               [&](const Border& border) { return border.producer == producer; });
 }
 
 void PipelineIndex::find_fractions() {

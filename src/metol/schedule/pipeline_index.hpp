@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pipeline/dag.hpp"
+#include "schedule/borders.hpp"
 #include "schedule/growth.hpp"
 
 namespace metol {
@@ -36,12 +37,18 @@ struct PipelineIndex {
     std::vector<uint8_t> reads_as_aligned;
     std::vector<std::vector<int32_t>> crosswise;  // [Funcs] what each needs at places that move apart
     std::vector<uint8_t> is_read_crosswise;       // [Funcs] some Func needs it so
+    std::vector<std::vector<Border>> borders;     // [Funcs] where each needs far more than in its middle
     // [Funcs] some Func, or one that reads that, reads it at a fraction of its own coordinates, or nobody knows where.
     std::vector<uint8_t> is_read_by_fractions;
     Growth growth;
 
     const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
     const Stage& stage(int id) const { return dag->stages[static_cast<size_t>(id)]; }
+    // Of which of its ends a border along a dimension of a Func is to be looked at: the first, unless it has none
+    // there.
+    bool is_border_at_end(int func, int dimension) const;
+    // Is far more of a producer needed at a border of a Func?
+    bool has_border(int func, int producer) const;
     int func_count() const { return static_cast<int>(dag->funcs.size()); }
     int stage_count() const { return static_cast<int>(dag->stages.size()); }
     // Loops of a Stage from outermost to innermost, as its levels nest them, with `vector_loop` innermost of the pure.

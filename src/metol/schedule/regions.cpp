@@ -41,13 +41,6 @@ class Places {
     std::array<std::array<double, kMaxLoops>, kMaxLoops> steps_{};
 };
 
-// The tile, of those of `size` that cover `extent`, that an iteration is in; of whole ones, as most are.
-int64_t tile_of(int iteration, int loop, int loops, int64_t extent, int64_t size) {
-    static const Places places;
-    return std::clamp(static_cast<int64_t>(places.of(iteration, loop, loops) * static_cast<double>(extent / size)),
-                      int64_t{0}, extent / size - 1);
-}
-
 }  // namespace
 
 int64_t Box::points() const {
@@ -225,13 +218,31 @@ void Regions::narrow(int stage_id, const Site& site, Box& box) const {
         const int64_t size = sizes[static_cast<size_t>(i)];
         const int64_t extent = box[i].extent();
         if (size < extent) {
-            const int64_t count = (extent + size - 1) / size;
-            const int64_t tile =
-                iteration_ == 0 ? (count - 1) / 2 : tile_of(iteration_, i, box.dimensions, extent, size);
-            box[i].min += tile * size;
+            box[i].min += tile_of(stage_id, i, extent, size) * size;
             box[i].max = std::min(box[i].max, box[i].min + size - 1);
         }
     }
+}
+
+int64_t Regions::tile_of(int stage_id, int loop, int64_t extent, int64_t size) const {
+    static const Places places;
+    const int64_t count = (extent + size - 1) / size, middle = (count - 1) / 2;
+    const Stage& stage = index_.stage(stage_id);
+    if (iteration_ == 0) {
+        return middle;
+    }
+    if (iteration_ <= kIterations) {
+        // Of whole ones, as most are.
+        const double place = places.of(iteration_, loop, static_cast<int>(stage.loops.size()));
+        return std::clamp(static_cast<int64_t>(place * static_cast<double>(extent / size)), int64_t{0},
+                          extent / size - 1);
+    }
+    const auto dimensions = static_cast<uint32_t>(iteration_ - kIterations);
+    const LoopDim& dim = stage.loops[static_cast<size_t>(loop)];
+    if (nest_[stage.func].placement != Placement::Root || dim.is_reduction || !(dimensions >> dim.pure_dim & 1)) {
+        return middle;
+    }
+    return index_.is_border_at_end(stage.func, dim.pure_dim) ? count - 1 : 0;
 }
 
 const Box& Regions::loops(int stage_id, const Site& site) {

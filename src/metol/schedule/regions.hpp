@@ -38,6 +38,12 @@ struct Box {
 // Iterations of each loop that there are to look at where they differ, numbered from 1; number 0 is the middle one.
 inline constexpr int kIterations = 4;
 
+// Number of the iteration that is at the borders of some dimensions of the Func at root, a bit each (borders.hpp), and
+// in the middle of all other loops.
+inline int iteration_at_borders(uint32_t dimensions) {
+    return kIterations + static_cast<int>(dimensions);
+}
+
 class Regions {
   public:
     Regions(const PipelineIndex& index, const LoopNest& nest, int iteration = 0)
@@ -73,6 +79,8 @@ class Regions {
     Box loops_at(int stage, const Site& site);
     Box required_at(int func, const Site& site);
     void narrow(int stage, const Site& site, Box& box) const;
+    // Which of `count` tiles along a loop, of those of `size` that cover `extent`, is looked at.
+    int64_t tile_of(int stage, int loop, int64_t extent, int64_t size) const;
     int64_t turns_of(const Site& site) const;
 
     // Hashes all that decides which part of `func` is needed anywhere: what consumes it, and what consumes that.

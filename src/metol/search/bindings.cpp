@@ -452,6 +452,9 @@ void bind_space(py::module_& m) {
         .def_property_readonly(
             "crosswise", [](const Space& space) { return space.index().crosswise; },
             "[Funcs] ids of the Funcs that each needs at places that move apart, directly or through others.")
+        .def_property_readonly(
+            "borders", [](const Space& space) { return space.index().borders; },
+            "[Funcs] where each needs far more of another than in its middle.")
         .def(
             "pruned_counts",
             [](const Space& space) {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "schedule/hashing.hpp"
-#include "schedule/regions.hpp"
+#include "search/looks.hpp"
 #include "search/space_shared.hpp"
 
 namespace metol {
@@ -68,34 +68,15 @@ struct Scratch {
 constexpr size_t kBlock = 8;
 constexpr size_t kBlocks = 16;
 
-// Is `func` read in the sub-nest, perhaps through what is inlined into it?
-bool is_read_in(const SubNest& sub_nest, int32_t func) {
-    const auto& consumers = sub_nest.index.consumers[static_cast<size_t>(func)];
-    return std::ranges::any_of(consumers, [&](const Consumer& consumer) {
-        const int32_t reader = sub_nest.index.stage(consumer.stage).func;
-        return sub_nest.nest[reader].placement == Placement::Inline
-                   ? is_read_in(sub_nest, reader)
-                   : std::ranges::find(sub_nest.group, reader) != sub_nest.group.end();
-    });
-}
-
-// Does what the sub-nest reads depend on which iteration of its loops is looked at?
-bool has_uneven_iterations(const SubNest& sub_nest) {
-    return std::ranges::any_of(sub_nest.group, [&](int32_t func) {
-        return std::ranges::any_of(sub_nest.index.crosswise[static_cast<size_t>(func)],
-                                   [&](int32_t producer) { return is_read_in(sub_nest, producer); });
-    });
-}
-
-void add(std::span<float> sum, std::span<const float> row) {
-    for (size_t column = 0; column < sum.size(); column++) {
-        sum[column] += row[column];
-    }
-}
-
 void scale(std::span<float> row, float factor) {
     for (float& value : row) {
         value *= factor;
+    }
+}
+
+void add(std::span<float> sum, std::span<const float> row, float factor) {
+    for (size_t column = 0; column < sum.size(); column++) {
+        sum[column] += factor * row[column];
     }
 }
 
@@ -103,27 +84,28 @@ void scale(std::span<float> row, float factor) {
 
 void Space::featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
                             std::span<StageRow> rows) const {
-    if (!options_.allow_iterations || !has_uneven_iterations(sub_nest)) {
+    const std::vector<Look> looks = options_.allow_iterations ? looks_at(sub_nest, stages) : std::vector<Look>{};
+    if (looks.empty()) {
         target_->featurize(sub_nest, stages, is_analytical, rows);
         return;
     }
-    // Not the middle one: no other may be like it.
-    sub_nest.iteration = 1;
+    sub_nest.iteration = looks.front().iteration;
     target_->featurize(sub_nest, stages, is_analytical, rows);
-    for (sub_nest.iteration = 2; sub_nest.iteration <= kIterations; sub_nest.iteration++) {
-        std::vector<StageRow> others(rows.size());
-        target_->featurize(sub_nest, stages, is_analytical, others);
-        for (size_t i = 0; i < rows.size(); i++) {
-            add(rows[i].row, others[i].row);
-            for (size_t part = 0; part < rows[i].inlined.size(); part++) {
-                add(rows[i].inlined[part].row, others[i].inlined[part].row);
-            }
+    for (size_t i = 0; i < rows.size(); i++) {
+        scale(rows[i].row, looks.front().weights[i]);
+        for (StageRow::Inlined& part : rows[i].inlined) {
+            scale(part.row, looks.front().weights[i]);
         }
     }
-    for (StageRow& row : rows) {
-        scale(row.row, 1.0F / kIterations);
-        for (StageRow::Inlined& part : row.inlined) {
-            scale(part.row, 1.0F / kIterations);
+    for (const Look& look : std::span(looks).subspan(1)) {
+        std::vector<StageRow> others(rows.size());
+        sub_nest.iteration = look.iteration;
+        target_->featurize(sub_nest, stages, is_analytical, others);
+        for (size_t i = 0; i < rows.size(); i++) {
+            add(rows[i].row, others[i].row, look.weights[i]);
+            for (size_t part = 0; part < rows[i].inlined.size(); part++) {
+                add(rows[i].inlined[part].row, others[i].inlined[part].row, look.weights[i]);
+            }
         }
     }
 }

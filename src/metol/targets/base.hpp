@@ -81,7 +81,7 @@ struct SubNest {
     const PipelineIndex& index;
     const LoopNest& nest;
     std::span<const int32_t> group;
-    int iteration = 0;  // up to kIterations; 0 is the middle one
+    int iteration = 0;  // as Regions numbers them; 0 is the middle one
 };
 
 class Target {

@@ -32,9 +32,10 @@ bool has_constant_size(const PipelineIndex& index, const LoopNest& nest, Regions
     }
     for (int inner = func; nest[inner].placement == Placement::At;) {
         const int host = index.stage(nest[inner].compute.stage).func;
-        // A box around places that move apart grows as they do.
+        // A box around places that move apart grows as they do, and one at a border is larger.
         const std::vector<int32_t>& crosswise = index.crosswise[static_cast<size_t>(host)];
-        if (has_guards(index, nest, nest[inner].compute.stage) || std::ranges::count(crosswise, func) > 0) {
+        if (has_guards(index, nest, nest[inner].compute.stage) || std::ranges::count(crosswise, func) > 0 ||
+            index.has_border(host, func)) {
             return false;
         }
         inner = host;

@@ -1,0 +1,139 @@
+"""At the borders of a mirrored or repeated image far more is computed than in its middle (Adams et al. 2019, §7)."""
+
+from collections.abc import Callable
+
+import halide as hl
+import numpy as np
+import pytest
+from small_pipelines import X, Y, finish, func_named, image, make_space
+
+from metol import _core
+from metol.pipeline import PipelineDag, extract
+
+SIZE = 512
+REACH = 5
+TRIES = 400
+
+Extend = Callable[[hl.Func | hl.ImageParam], hl.Func]
+BOUNDS = [(0, SIZE), (0, SIZE)]
+
+
+def mirrored(inner: hl.Func | hl.ImageParam) -> hl.Func:
+    return hl.BoundaryConditions.mirror_interior(inner, BOUNDS)
+
+
+def repeated(inner: hl.Func | hl.ImageParam) -> hl.Func:
+    return hl.BoundaryConditions.repeat_image(inner, BOUNDS)
+
+
+def held(inner: hl.Func | hl.ImageParam) -> hl.Func:
+    return hl.BoundaryConditions.repeat_edge(inner, BOUNDS)
+
+
+def black(inner: hl.Func | hl.ImageParam) -> hl.Func:
+    return hl.BoundaryConditions.constant_exterior(inner, 0, BOUNDS)
+
+
+def in_turn(inner: hl.Func | hl.ImageParam) -> hl.Func:
+    """Rows of four, as they repeat everywhere."""
+    rows = hl.Func("rows")
+    rows[X, Y] = inner[hl.clamp(X, 0, SIZE - 1), Y % 4]
+    return rows
+
+
+def read(extended: hl.Func) -> hl.Func:
+    """A window that reaches beyond all four edges."""
+    output = hl.Func("output")
+    output[X, Y] = extended[X - REACH, Y] + extended[X + REACH, Y] + extended[X, Y - REACH] + extended[X, Y + REACH]
+    return output
+
+
+def extended(extend: Extend) -> hl.Pipeline:
+    source, once = image(SIZE, SIZE), hl.Func("once")
+    once[X, Y] = source[X, Y] * source[X, Y]
+    return finish(read(extend(once)), sizes=(SIZE, SIZE))
+
+
+def borders_of(dag: PipelineDag, space: _core.Space, producer: str) -> list[tuple[int, int, int]]:
+    wanted = func_named(dag, producer)
+    found = space.borders[dag.outputs[0]]
+    return [(border.dimension, border.first, border.last) for border in found if border.producer == wanted]
+
+
+@pytest.mark.parametrize("extend", [mirrored, repeated])
+def test_borders_are_as_deep_as_reads_reach_beyond_an_edge(extend: Extend) -> None:
+    dag = extract(extended(extend))
+    assert borders_of(dag, make_space(dag), "once") == [(0, REACH, REACH), (1, REACH, REACH)]
+
+
+@pytest.mark.parametrize("extend", [held, black, in_turn])
+def test_nothing_has_borders_that_needs_no_more_there(extend: Extend) -> None:
+    assert not any(make_space(extract(extended(extend))).borders)
+
+
+def test_one_end_alone_may_be_a_border() -> None:
+    source, once, output = image(SIZE, SIZE), hl.Func("once"), hl.Func("output")
+    once[X, Y] = source[X, Y] * source[X, Y]
+    output[X, Y] = repeated(once)[X + REACH, Y]
+    dag = extract(finish(output, sizes=(SIZE, SIZE)))
+    assert borders_of(dag, make_space(dag), "once") == [(0, 0, REACH)]
+
+
+class Inferred:
+    """What Halide itself needs of an extended image for a tile of what is read of it."""
+
+    def __init__(self, extend: Extend) -> None:
+        self._image = image(SIZE, SIZE)
+        self._output = read(extend(self._image))
+
+    def extents(self, dimension: int, side: int) -> int:
+        """Points along a dimension, over all tiles of so many points along it."""
+        return sum(self._extent(dimension, start, side) for start in range(0, SIZE, side))
+
+    def _extent(self, dimension: int, start: int, side: int) -> int:
+        tile = hl.Buffer(hl.Int(32), [side if d == dimension else 1 for d in range(2)])
+        tile.set_min([start if d == dimension else SIZE // 2 for d in range(2)])
+        self._image.reset()
+        self._output.infer_input_bounds(tile)
+        return self._image.get().dim(dimension).extent()
+
+
+def tile_of(nest: _core.StageNest, level: int) -> tuple[int, int]:
+    """The sides of a tile below a level."""
+    x, y = (int(np.prod([trips[loop] for trips in nest.levels[level + 1 :]])) for loop in (0, 1))
+    return x, y
+
+
+@pytest.mark.parametrize("extend", [mirrored, repeated])
+def test_work_inside_tiles_is_that_of_all_tiles(extend: Extend) -> None:
+    dag = extract(extended(extend))
+    space = make_space(dag)
+    options = _core.SpaceOptions()
+    options.allow_iterations = False
+    middle_space = make_space(dag, options=options)
+    once, output = func_named(dag, "once"), dag.outputs[0]
+    (stage,) = dag.funcs[once].stages
+    column = list(space.feature_table()).index("points_computed_total")
+    inferred, of_tile = Inferred(extend), {}
+    ratios, off = [], []
+    leaves = space.rollout(space.root(), range(TRIES))
+    for i in range(TRIES):
+        leaf = leaves.take([i])
+        nests = leaf.describe()
+        site = nests[once].compute
+        if nests[once].placement != _core.Placement.AT or dag.stages[site.stage].func != output:
+            continue
+        if any(nest.slide_dim >= 0 for nest in nests):
+            continue
+        x, y = tile_of(nests[output].stages[0], site.level)
+        if SIZE % x or SIZE % y or min(x, y) < 4:
+            continue
+        if (x, y) not in of_tile:
+            of_tile[x, y] = inferred.extents(0, x) * inferred.extents(1, y)
+        (rows,) = space.featurize(leaf)
+        ratios.append(rows[stage][column] / of_tile[x, y])
+        (rows,) = middle_space.featurize(middle_space.replay(space.path(leaf)))
+        off.append(rows[stage][column] / of_tile[x, y])
+    assert len(of_tile) >= 8
+    assert ratios == pytest.approx([1] * len(ratios), rel=0.01)
+    assert np.median(off) < 0.6
