@@ -22,6 +22,8 @@ constexpr double kClampedShareInside = 0.5;
 // Vectors of this size can leave lanes out (AVX-512). With narrower ones compilers go through the lanes one by one, or
 // use instructions that take as long.
 constexpr int kMaskedVectorBytes = 64;
+// Loads of lanes of so many bytes at least have an instruction for it.
+constexpr int kMaskedBytes = 4;
 // Instructions that a core looks ahead: with fewer of them in all steps of a reduction, it begins the next tile before
 // this one has ended.
 constexpr double kLookAhead = 256;
@@ -143,6 +145,23 @@ bool GroupFeaturizer::has_lanes_apart(const StageContext& context) const {
     const int loop = context.nest.vector_loop;
     return loop >= 0 && context.nest.vector_width > 1 &&
            index_.stage(context.id).condition_loops[static_cast<size_t>(loop)];
+}
+
+double GroupFeaturizer::masked_share(const StageContext& context) {
+    const int loop = context.nest.vector_loop;
+    if (loop < 0 || context.nest.vector_width <= 1 || machine_.vector_bytes >= kMaskedVectorBytes) {
+        return 0;
+    }
+    const Stage& stage = index_.stage(context.id);
+    const LoopDim& dim = stage.loops[static_cast<size_t>(loop)];
+    if (!dim.is_reduction &&
+        (!is_guarded(index_, nest_, stage.func, dim.pure_dim) || rounds_vectors_up(index_, nest_, context.id))) {
+        return 0;
+    }
+    const int64_t extent = regions_.loops(context.id, nest_[stage.func].compute)[loop].extent();
+    const int64_t width = context.nest.vector_width, tile = context.tile[static_cast<size_t>(loop)];
+    // Of those that are beyond it as a whole, nothing is left where Halide knows the size.
+    return extent % width == 0 ? 0 : 1.0 / static_cast<double>(divide_up(extent, tile) * divide_up(tile, width));
 }
 
 // How often a Stage comes back to each point of its Func.
@@ -267,17 +286,35 @@ TileShape GroupFeaturizer::tile_of(const StageContext& context) const {
             is_root ? kClampedShareAtRoot : kClampedShareInside};
 }
 
+// Lanes of dense loads that are loaded one by one where each has a condition: no instruction does so for fewer than
+// four bytes.
+double GroupFeaturizer::masked_lanes(int producer, const TileLoads& loads) const {
+    const int bytes = index_.func(producer).bytes_per_point();
+    return bytes < kMaskedBytes ? loads.dense * machine_.vector_bytes / bytes : 0;
+}
+
+// Are the loads of vectors that reach beyond an end masked, and all lanes stored? Those of a pure Func are whose loop
+// is split once, into vectors (lower/tails.py).
+bool GroupFeaturizer::masks_loads_alone(const StageContext& context) const {
+    const Func& func = index_.func(index_.stage(context.id).func);
+    const auto loop = static_cast<size_t>(context.nest.vector_loop);
+    const auto splits = std::ranges::count_if(context.nest.levels, [&](const Trips& level) { return level[loop] > 1; });
+    return func.stages.size() == 1 && !func.is_output && splits <= 2 && context.tile[loop] == context.nest.vector_width;
+}
+
 void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Trips& points = context.tile;
     const bool are_lanes_apart = has_lanes_apart(context);
     const TileShape tile = tile_of(context);
+    const double masked = masked_share(context);
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
         const TileLoads loads = loads_of_tile(index_, nest_, access, tile, layout_of(access.producer));
         const bool is_free = is_in_registers(access.producer);
         total.dense += is_free ? 0 : loads.dense;
         total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
+        total.scalar += is_free ? 0 : masked * masked_lanes(access.producer, loads);
     }
     const bool is_whole_tile = context.tile == context.nest.levels.back();
     // An accumulator stays in registers while the loop just outside the tile reduces into it: a scan does not.
@@ -312,7 +349,11 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile, layout);
         total.dense += turns * loads.dense / visits;
         total.scalar += turns * loads.scalar / visits;
+        // No accumulator is kept in registers under a condition.
+        total.scalar += masked * masked_lanes(stage.func, loads);
     }
+    const bool is_store_masked = !is_scatter && !is_in_registers(stage.func) && !masks_loads_alone(context);
+    total.scalar += is_store_masked ? masked * vectors * width : 0;
     const bool is_stored = !is_scatter && !is_in_registers(stage.func);
     const double crossing = width > 1 ? 1 + straddling_share(1, layout.row_period, machine_.vector_bytes) : 1;
     out[k_vector_stores] =

@@ -133,6 +133,11 @@ class GroupFeaturizer {
     bool is_in_registers(int func);
     bool writes_densely(const StageContext& context) const;
     bool has_lanes_apart(const StageContext& context) const;
+    // The share of the vectors of a Stage that the end of a loop with a guard cuts through, where a condition of each
+    // lane says whether it is loaded and stored.
+    double masked_share(const StageContext& context);
+    double masked_lanes(int producer, const TileLoads& loads) const;
+    bool masks_loads_alone(const StageContext& context) const;
     void measure_traffic(const StageContext& context, float* out);
     // What a Stage reads of `producer`, or writes, in one iteration of the outermost loop around it in which that goes
     // along so few runs of memory at once that the prefetcher follows each of them.
