@@ -15,7 +15,7 @@ namespace metol {
 
 struct Look {
     int iteration = 0;           // as Regions numbers them
-    std::vector<float> weights;  // [stages] which add up to 1
+    std::vector<float> weights;  // [stages], which add up to 1 over all looks
 };
 
 // Empty if the middle iteration tells all.

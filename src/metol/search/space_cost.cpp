@@ -68,15 +68,10 @@ struct Scratch {
 constexpr size_t kBlock = 8;
 constexpr size_t kBlocks = 16;
 
-void scale(std::span<float> row, float factor) {
-    for (float& value : row) {
-        value *= factor;
-    }
-}
-
-void add(std::span<float> sum, std::span<const float> row, float factor) {
-    for (size_t column = 0; column < sum.size(); column++) {
-        sum[column] += factor * row[column];
+// Moves a row by a share of the way from `base` to another: what is the same in all stays exactly that.
+void shift(std::span<float> row, std::span<const float> base, std::span<const float> other, float share) {
+    for (size_t column = 0; column < row.size(); column++) {
+        row[column] += share * (other[column] - base[column]);
     }
 }
 
@@ -89,22 +84,19 @@ void Space::featurize_group(SubNest sub_nest, std::span<const int32_t> stages, b
         target_->featurize(sub_nest, stages, is_analytical, rows);
         return;
     }
+    std::vector<StageRow> base(rows.size());
     sub_nest.iteration = looks.front().iteration;
-    target_->featurize(sub_nest, stages, is_analytical, rows);
-    for (size_t i = 0; i < rows.size(); i++) {
-        scale(rows[i].row, looks.front().weights[i]);
-        for (StageRow::Inlined& part : rows[i].inlined) {
-            scale(part.row, looks.front().weights[i]);
-        }
-    }
+    target_->featurize(sub_nest, stages, is_analytical, base);
+    std::ranges::copy(base, rows.begin());
     for (const Look& look : std::span(looks).subspan(1)) {
         std::vector<StageRow> others(rows.size());
         sub_nest.iteration = look.iteration;
         target_->featurize(sub_nest, stages, is_analytical, others);
         for (size_t i = 0; i < rows.size(); i++) {
-            add(rows[i].row, others[i].row, look.weights[i]);
+            shift(rows[i].row, base[i].row, others[i].row, look.weights[i]);
             for (size_t part = 0; part < rows[i].inlined.size(); part++) {
-                add(rows[i].inlined[part].row, others[i].inlined[part].row, look.weights[i]);
+                shift(rows[i].inlined[part].row, base[i].inlined[part].row, others[i].inlined[part].row,
+                      look.weights[i]);
             }
         }
     }

@@ -153,15 +153,18 @@ double GroupFeaturizer::masked_share(const StageContext& context) {
         return 0;
     }
     const Stage& stage = index_.stage(context.id);
+    const int64_t extent = regions_.loops(context.id, nest_[stage.func].compute)[loop].extent();
+    const int64_t width = context.nest.vector_width, tile = context.tile[static_cast<size_t>(loop)];
+    if (extent % width == 0) {
+        return 0;
+    }
     const LoopDim& dim = stage.loops[static_cast<size_t>(loop)];
     if (!dim.is_reduction &&
         (!is_guarded(index_, nest_, stage.func, dim.pure_dim) || rounds_vectors_up(index_, nest_, context.id))) {
         return 0;
     }
-    const int64_t extent = regions_.loops(context.id, nest_[stage.func].compute)[loop].extent();
-    const int64_t width = context.nest.vector_width, tile = context.tile[static_cast<size_t>(loop)];
-    // Of those that are beyond it as a whole, nothing is left where Halide knows the size.
-    return extent % width == 0 ? 0 : 1.0 / static_cast<double>(divide_up(extent, tile) * divide_up(tile, width));
+    // Of those that are beyond the end as a whole, nothing is left where Halide knows the size.
+    return 1.0 / static_cast<double>(divide_up(extent, tile) * divide_up(tile, width));
 }
 
 // How often a Stage comes back to each point of its Func.
