@@ -126,12 +126,6 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
     }
 }
 
-bool PipelineIndex::is_border_at_end(int func, int dimension) const {
-    return std::ranges::none_of(borders[static_cast<size_t>(func)], [&](const Border& border) {
-        return border.dimension == dimension && border.first > 0;
-    });
-}
-
 bool PipelineIndex::has_border(int func, int producer) const {
     return std::ranges::any_of(borders[static_cast<size_t>(func)],
                                [&](const Border& border) { return border.producer == producer; });

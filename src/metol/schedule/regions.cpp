@@ -218,31 +218,34 @@ void Regions::narrow(int stage_id, const Site& site, Box& box) const {
         const int64_t size = sizes[static_cast<size_t>(i)];
         const int64_t extent = box[i].extent();
         if (size < extent) {
-            box[i].min += tile_of(stage_id, i, extent, size) * size;
+            box[i].min += offset_of(stage_id, i, extent, size);
             box[i].max = std::min(box[i].max, box[i].min + size - 1);
         }
     }
 }
 
-int64_t Regions::tile_of(int stage_id, int loop, int64_t extent, int64_t size) const {
-    static const Places places;
-    const int64_t count = (extent + size - 1) / size, middle = (count - 1) / 2;
-    const Stage& stage = index_.stage(stage_id);
+int64_t Regions::offset_of(int stage_id, int loop, int64_t extent, int64_t size) const {
+    const int64_t middle = ((extent + size - 1) / size - 1) / 2 * size;
     if (iteration_ == 0) {
         return middle;
     }
+    const Stage& stage = index_.stage(stage_id);
     if (iteration_ <= kIterations) {
-        // Of whole ones, as most are.
+        static const Places places;
+        // Of whole tiles, as most are.
         const double place = places.of(iteration_, loop, static_cast<int>(stage.loops.size()));
-        return std::clamp(static_cast<int64_t>(place * static_cast<double>(extent / size)), int64_t{0},
-                          extent / size - 1);
+        return size * std::clamp(static_cast<int64_t>(place * static_cast<double>(extent / size)), int64_t{0},
+                                 extent / size - 1);
     }
-    const auto dimensions = static_cast<uint32_t>(iteration_ - kIterations);
+    const auto ends = static_cast<uint32_t>(iteration_ - kIterations);
     const LoopDim& dim = stage.loops[static_cast<size_t>(loop)];
-    if (nest_[stage.func].placement != Placement::Root || dim.is_reduction || !(dimensions >> dim.pure_dim & 1)) {
+    if (nest_[stage.func].placement != Placement::Root || dim.is_reduction) {
         return middle;
     }
-    return index_.is_border_at_end(stage.func, dim.pure_dim) ? count - 1 : 0;
+    // A whole tile at the end, as most are, wherever the last begins.
+    return (ends & border_bit(dim.pure_dim, true)) != 0    ? extent - size
+           : (ends & border_bit(dim.pure_dim, false)) != 0 ? 0
+                                                           : middle;
 }
 
 const Box& Regions::loops(int stage_id, const Site& site) {

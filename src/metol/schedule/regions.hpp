@@ -38,10 +38,13 @@ struct Box {
 // Iterations of each loop that there are to look at where they differ, numbered from 1; number 0 is the middle one.
 inline constexpr int kIterations = 4;
 
-// Number of the iteration that is at the borders of some dimensions of the Func at root, a bit each (borders.hpp), and
-// in the middle of all other loops.
-inline int iteration_at_borders(uint32_t dimensions) {
-    return kIterations + static_cast<int>(dimensions);
+// Number of the iteration that is at borders of the Func at root (borders.hpp), and in the middle of all other loops:
+// two bits a dimension, for its beginning and its end.
+inline int iteration_at_borders(uint32_t ends) {
+    return kIterations + static_cast<int>(ends);
+}
+inline uint32_t border_bit(int dimension, bool is_at_end) {
+    return 1U << (2 * dimension + (is_at_end ? 1 : 0));
 }
 
 class Regions {
@@ -79,8 +82,8 @@ class Regions {
     Box loops_at(int stage, const Site& site);
     Box required_at(int func, const Site& site);
     void narrow(int stage, const Site& site, Box& box) const;
-    // Which of `count` tiles along a loop, of those of `size` that cover `extent`, is looked at.
-    int64_t tile_of(int stage, int loop, int64_t extent, int64_t size) const;
+    // How far from the beginning of a loop the tile is that is looked at, of those of `size` that cover `extent`.
+    int64_t offset_of(int stage, int loop, int64_t extent, int64_t size) const;
     int64_t turns_of(const Site& site) const;
 
     // Hashes all that decides which part of `func` is needed anywhere: what consumes it, and what consumes that.

@@ -1,6 +1,7 @@
 #include "search/looks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "schedule/nest_queries.hpp"
 #include "schedule/regions.hpp"
@@ -9,13 +10,20 @@ namespace metol {
 
 namespace {
 
-// How far from both ends of a dimension of the Func at root far more is needed, by something in the sub-nest.
-struct Ends {
-    int dimension;
+// Iterations at an end of a dimension of the Func at root, and at the other as well where they are alike: how many
+// places these are, in all.
+struct End {
+    uint32_t bit;
     int64_t first, last;
 };
 
-// Dimensions with borders that are told apart: each doubles how many iterations are looked at.
+// The ends of a dimension that are told apart, beside its middle.
+struct Ends {
+    int dimension;
+    std::vector<End> ends;
+};
+
+// Dimensions with borders that are told apart: each doubles, or triples, how many iterations are looked at.
 constexpr size_t kMostEnds = 3;
 
 // Is `func` read in the sub-nest, perhaps through what is inlined into it?
@@ -37,21 +45,31 @@ bool reads_crosswise(const SubNest& sub_nest) {
 }
 
 std::vector<Ends> ends_of(const SubNest& sub_nest, int32_t root) {
-    std::vector<Ends> ends;
-    for (const Border& border : sub_nest.index.borders[static_cast<size_t>(root)]) {
-        // What is computed elsewhere takes no longer to read there.
-        if (std::ranges::find(sub_nest.group, border.producer) == sub_nest.group.end()) {
+    std::vector<Ends> found;
+    for (int d = 0; d < sub_nest.index.func(root).dimensions() && found.size() < kMostEnds; d++) {
+        int64_t first = 0, last = 0;
+        bool is_alike = true;  // what is needed at one end is at the other
+        for (const Border& border : sub_nest.index.borders[static_cast<size_t>(root)]) {
+            // What is computed elsewhere takes no longer to read there.
+            if (border.dimension == d && std::ranges::find(sub_nest.group, border.producer) != sub_nest.group.end()) {
+                first = std::max(first, border.first);
+                last = std::max(last, border.last);
+                is_alike = is_alike && border.first > 0 && border.last > 0;
+            }
+        }
+        if (first + last == 0) {
             continue;
         }
-        const auto known = std::ranges::find(ends, border.dimension, &Ends::dimension);
-        if (known != ends.end()) {
-            known->first = std::max(known->first, border.first);
-            known->last = std::max(known->last, border.last);
-        } else if (ends.size() < kMostEnds) {
-            ends.push_back({border.dimension, border.first, border.last});
+        Ends ends{d, {}};
+        if (first > 0) {
+            ends.ends.push_back({border_bit(d, false), first, is_alike ? last : 0});
         }
+        if (last > 0 && !is_alike) {
+            ends.ends.push_back({border_bit(d, true), 0, last});
+        }
+        found.push_back(std::move(ends));
     }
-    return ends;
+    return found;
 }
 
 // The body of loops of the Func at root that a Stage is run in, or computed in.
@@ -66,11 +84,11 @@ Site site_at_root(const SubNest& sub_nest, int32_t stage) {
     return site;
 }
 
-// Of the iterations of a site, the share that reaches into a border.
-double share_at(const SubNest& sub_nest, Regions& regions, const Site& site, const Ends& ends) {
+// Of the iterations of a site, the share that reaches into an end.
+double share_at(const SubNest& sub_nest, Regions& regions, const Site& site, int dimension, const End& end) {
     const std::vector<LoopDim>& loops = sub_nest.index.stage(site.stage).loops;
     for (size_t i = 0; i < loops.size(); i++) {
-        if (loops[i].is_reduction || loops[i].pure_dim != ends.dimension) {
+        if (loops[i].is_reduction || loops[i].pure_dim != dimension) {
             continue;
         }
         const int64_t whole = regions.loops(site.stage, Site{})[static_cast<int>(i)].extent();
@@ -78,34 +96,46 @@ double share_at(const SubNest& sub_nest, Regions& regions, const Site& site, con
         const auto tiles = [&](int64_t places) { return (places + tile - 1) / tile; };
         // A single tile is the whole, whichever is looked at.
         return std::min(1.0,
-                        static_cast<double>(tiles(ends.first) + tiles(ends.last)) / static_cast<double>(tiles(whole)));
+                        static_cast<double>(tiles(end.first) + tiles(end.last)) / static_cast<double>(tiles(whole)));
     }
     return 0;
 }
 
 std::vector<Look> looks_at_borders(const SubNest& sub_nest, std::span<const int32_t> stages,
-                                   const std::vector<Ends>& ends) {
+                                   const std::vector<Ends>& dimensions) {
     Regions regions(sub_nest.index, sub_nest.nest);
-    std::vector<double> shares;  // [stages, ends]
+    std::vector<Site> sites;
     for (const int32_t stage : stages) {
-        const Site site = site_at_root(sub_nest, stage);
-        for (const Ends& one : ends) {
-            shares.push_back(share_at(sub_nest, regions, site, one));
+        sites.push_back(site_at_root(sub_nest, stage));
+    }
+    std::vector<std::pair<uint32_t, Look>> made{{0, {0, std::vector<float>(stages.size(), 1)}}};
+    for (const Ends& along : dimensions) {
+        const size_t known = made.size();
+        std::vector<float> left(stages.size(), 1);  // share of the middle
+        for (const End& end : along.ends) {
+            std::vector<float> shares;
+            for (size_t s = 0; s < stages.size(); s++) {
+                const double share = share_at(sub_nest, regions, sites[s], along.dimension, end);
+                shares.push_back(std::min(left[s], static_cast<float>(share)));
+                left[s] -= shares.back();
+            }
+            for (size_t k = 0; k < known; k++) {
+                auto [bits, look] = made[k];
+                for (size_t s = 0; s < stages.size(); s++) {
+                    look.weights[s] *= shares[s];
+                }
+                made.emplace_back(bits | end.bit, std::move(look));
+            }
+        }
+        for (size_t k = 0; k < known; k++) {
+            for (size_t s = 0; s < stages.size(); s++) {
+                made[k].second.weights[s] *= left[s];
+            }
         }
     }
     std::vector<Look> looks;
-    for (uint32_t subset = 0; subset < 1U << ends.size(); subset++) {
-        uint32_t dimensions = 0;
-        for (size_t e = 0; e < ends.size(); e++) {
-            dimensions |= (subset >> e & 1) << ends[e].dimension;
-        }
-        Look look{dimensions == 0 ? 0 : iteration_at_borders(dimensions), std::vector<float>(stages.size(), 1)};
-        for (size_t s = 0; s < stages.size(); s++) {
-            for (size_t e = 0; e < ends.size(); e++) {
-                const double share = shares[s * ends.size() + e];
-                look.weights[s] *= static_cast<float>(subset >> e & 1 ? share : 1 - share);
-            }
-        }
+    for (auto& [bits, look] : made) {
+        look.iteration = bits == 0 ? 0 : iteration_at_borders(bits);
         if (std::ranges::any_of(look.weights, [](float weight) { return weight > 0; })) {
             looks.push_back(std::move(look));
         }
@@ -124,15 +154,15 @@ std::vector<Look> looks_at(const SubNest& sub_nest, std::span<const int32_t> sta
         }
         return looks;
     }
-    const auto root = std::ranges::find_if(sub_nest.group, [&](int32_t func) {
-        return sub_nest.nest[func].placement == Placement::Root &&
-               !sub_nest.index.borders[static_cast<size_t>(func)].empty();
-    });
-    if (root == sub_nest.group.end()) {
-        return {};
+    for (const int32_t func : sub_nest.group) {
+        if (sub_nest.nest[func].placement == Placement::Root &&
+            !sub_nest.index.borders[static_cast<size_t>(func)].empty()) {
+            if (const std::vector<Ends> ends = ends_of(sub_nest, func); !ends.empty()) {
+                return looks_at_borders(sub_nest, stages, ends);
+            }
+        }
     }
-    const std::vector<Ends> ends = ends_of(sub_nest, *root);
-    return ends.empty() ? std::vector<Look>{} : looks_at_borders(sub_nest, stages, ends);
+    return {};
 }
 
 }  // namespace metol

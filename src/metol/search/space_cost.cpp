@@ -79,7 +79,8 @@ void shift(std::span<float> row, std::span<const float> base, std::span<const fl
 
 void Space::featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
                             std::span<StageRow> rows) const {
-    const std::vector<Look> looks = options_.allow_iterations ? looks_at(sub_nest, stages) : std::vector<Look>{};
+    const bool may_differ = options_.allow_iterations && !stages.empty();
+    const std::vector<Look> looks = may_differ ? looks_at(sub_nest, stages) : std::vector<Look>{};
     if (looks.empty()) {
         target_->featurize(sub_nest, stages, is_analytical, rows);
         return;

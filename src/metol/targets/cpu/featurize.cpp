@@ -291,9 +291,9 @@ TileShape GroupFeaturizer::tile_of(const StageContext& context) const {
 
 // Lanes of dense loads that are loaded one by one where each has a condition: no instruction does so for fewer than
 // four bytes.
-double GroupFeaturizer::masked_lanes(int producer, const TileLoads& loads) const {
-    const int bytes = index_.func(producer).bytes_per_point();
-    return bytes < kMaskedBytes ? loads.dense * machine_.vector_bytes / bytes : 0;
+double GroupFeaturizer::masked_lanes(int producer, int width, const TileLoads& loads) const {
+    const int32_t bytes = std::ranges::min(index_.func(producer).value_bytes);
+    return bytes < kMaskedBytes ? loads.dense * std::min(width, machine_.vector_bytes / bytes) : 0;
 }
 
 // Are the loads of vectors that reach beyond an end masked, and all lanes stored? Those of a pure Func are whose loop
@@ -317,7 +317,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         const bool is_free = is_in_registers(access.producer);
         total.dense += is_free ? 0 : loads.dense;
         total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
-        total.scalar += is_free ? 0 : masked * masked_lanes(access.producer, loads);
+        total.scalar += is_free ? 0 : masked * masked_lanes(access.producer, context.nest.vector_width, loads);
     }
     const bool is_whole_tile = context.tile == context.nest.levels.back();
     // An accumulator stays in registers while the loop just outside the tile reduces into it: a scan does not.
@@ -353,10 +353,11 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         total.dense += turns * loads.dense / visits;
         total.scalar += turns * loads.scalar / visits;
         // No accumulator is kept in registers under a condition.
-        total.scalar += masked * masked_lanes(stage.func, loads);
+        total.scalar += masked * reduced * masked_lanes(stage.func, context.nest.vector_width, loads);
     }
-    const bool is_store_masked = !is_scatter && !is_in_registers(stage.func) && !masks_loads_alone(context);
-    total.scalar += is_store_masked ? masked * vectors * width : 0;
+    if (masked > 0 && !is_scatter && !is_in_registers(stage.func) && !masks_loads_alone(context)) {
+        total.scalar += masked * vectors * width;
+    }
     const bool is_stored = !is_scatter && !is_in_registers(stage.func);
     const double crossing = width > 1 ? 1 + straddling_share(1, layout.row_period, machine_.vector_bytes) : 1;
     out[k_vector_stores] =

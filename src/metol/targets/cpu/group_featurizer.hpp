@@ -136,7 +136,7 @@ class GroupFeaturizer {
     // The share of the vectors of a Stage that the end of a loop with a guard cuts through, where a condition of each
     // lane says whether it is loaded and stored.
     double masked_share(const StageContext& context);
-    double masked_lanes(int producer, const TileLoads& loads) const;
+    double masked_lanes(int producer, int width, const TileLoads& loads) const;
     bool masks_loads_alone(const StageContext& context) const;
     void measure_traffic(const StageContext& context, float* out);
     // What a Stage reads of `producer`, or writes, in one iteration of the outermost loop around it in which that goes

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "schedule/reads.hpp"
 #include "schedule/tilings.hpp"
@@ -12,12 +13,22 @@ namespace metol::cpu {
 
 namespace {
 
-// Is a Func computed for another alone: in its loops, or inlined?
-bool is_within(const PipelineIndex& index, const LoopNest& nest, int func, int host) {
+// Is a Func computed in the loops of another: there, or inlined into what is? `seen` has the inlined Funcs that are
+// not.
+bool is_within(const PipelineIndex& index, const LoopNest& nest, int func, int host, std::vector<int>& seen) {
     while (func != host && nest[func].placement == Placement::At) {
         func = index.stage(nest[func].compute.stage).func;
     }
-    return func == host || nest[func].placement == Placement::Inline;
+    if (func == host || nest[func].placement != Placement::Inline || std::ranges::find(seen, func) != seen.end()) {
+        return func == host;
+    }
+    const bool is_any = std::ranges::any_of(index.consumers[static_cast<size_t>(func)], [&](const Consumer& consumer) {
+        return is_within(index, nest, index.stage(consumer.stage).func, host, seen);
+    });
+    if (!is_any) {
+        seen.push_back(func);
+    }
+    return is_any;
 }
 
 // Does anybody read a Func at a fraction of its coordinates, looking through what is computed inside `host`? Halide
@@ -119,9 +130,10 @@ bool begins_somewhere_known(const PipelineIndex& index, const LoopNest& nest, in
 
 // Does what a Func, or what is computed inside its loops, reads of an input grow along a dimension?
 bool reads_more_input(const PipelineIndex& index, const LoopNest& nest, int func, int dim) {
+    std::vector<int> seen;
     return std::ranges::any_of(index.growth.readers(), [&](const Growth::Reader& reader) {
         return (index.growth.of(func, dim, reader.func) & reader.dims).any() &&
-               is_within(index, nest, reader.func, func);
+               is_within(index, nest, reader.func, func, seen);
     });
 }
 
