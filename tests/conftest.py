@@ -21,7 +21,7 @@ settings.load_profile("no_deadline")
 os.environ.setdefault("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
 
 # As many workers run tests as there are cores: threads of NumPy and PyTorch, which wait by spinning, would only be in
-# each other's way. Workers are started with this; a process that runs tests alone has all its threads.
+# each other's way.
 for number in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(number, "1")
 

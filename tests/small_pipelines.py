@@ -330,6 +330,9 @@ def cpu_space(build: Callable[[], hl.Pipeline], cores: int = 2, threads: int = 1
 SOME_TARGET = "x86-64-linux-avx-avx2-f16c-fma-sse41"
 """What each machine that runs the tests can run."""
 
+WIDE_TARGET = f"{SOME_TARGET}-avx512-avx512_skylake"
+"""A target whose vectors can leave lanes out; code for it is looked at, not run."""
+
 BARE_TARGET = f"{SOME_TARGET}-no_runtime"
 """The same, for code that is looked at: Halide's runtime takes a second to compile, and has instructions of its own."""
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import halide as hl
 import numpy as np
 import pytest
+from inside_tiles import computed_in_tiles, space_of
 from small_pipelines import X, Y, finish, func_named, image, make_space
 
 from metol import _core
@@ -12,7 +13,6 @@ from metol.pipeline import PipelineDag, extract
 
 SIZE = 512
 REACH = 5
-TRIES = 400
 
 Extend = Callable[[hl.Func | hl.ImageParam], hl.Func]
 BOUNDS = [(0, SIZE), (0, SIZE)]
@@ -102,41 +102,23 @@ class Inferred:
         return self._image.get().dim(dimension).extent()
 
 
-def tile_of(nest: _core.StageNest, level: int) -> tuple[int, int]:
-    """The sides of a tile below a level."""
-    x, y = (int(np.prod([trips[loop] for trips in nest.levels[level + 1 :]])) for loop in (0, 1))
-    return x, y
-
-
 @pytest.mark.parametrize(
     ("extend", "use", "off_by"), [(mirrored, read, 0.6), (repeated, read, 0.6), (repeated, read_ahead, 0.9)]
 )
 def test_work_inside_tiles_is_that_of_all_tiles(
     extend: Extend, use: Callable[[hl.Func], hl.Func], off_by: float
 ) -> None:
-    dag = extract(extended(extend, use))
-    space = make_space(dag)
-    options = _core.SpaceOptions()
-    options.allow_iterations = False
-    middle_space = make_space(dag, options=options)
-    once, output = func_named(dag, "once"), dag.outputs[0]
+    dag, space = space_of(lambda: extended(extend, use), iterations=True)
+    _, middle_space = space_of(lambda: extended(extend, use), iterations=False)
+    once = func_named(dag, "once")
     (stage,) = dag.funcs[once].stages
     columns = list(space.feature_table())
     column = columns.index("points_computed_total")
     same = [columns.index(name) for name in ("vector_size", "inner_parallelism", "num_realizations")]
     inferred, of_tile = Inferred(extend, use), {}
     ratios, off = [], []
-    leaves = space.rollout(space.root(), range(TRIES))
-    for i in range(TRIES):
-        leaf = leaves.take([i])
-        nests = leaf.describe()
-        site = nests[once].compute
-        if nests[once].placement != _core.Placement.AT or dag.stages[site.stage].func != output:
-            continue
-        if any(nest.slide_dim >= 0 for nest in nests):
-            continue
-        x, y = tile_of(nests[output].stages[0], site.level)
-        if SIZE % x or SIZE % y or min(x, y) < 4:
+    for leaf, nests, (x, y) in computed_in_tiles(dag, space, once):
+        if any(nest.slide_dim >= 0 for nest in nests) or SIZE % x or SIZE % y or min(x, y) < 4:
             continue
         if (x, y) not in of_tile:
             of_tile[x, y] = inferred.extents(0, x) * inferred.extents(1, y)
@@ -162,13 +144,10 @@ def test_each_end_may_be_that_of_another_func() -> None:
     space = make_space(dag)
     column = list(space.feature_table()).index("points_computed_total")
     stages = [dag.funcs[func_named(dag, name)].stages[0] for name in ("left", "right")]
-    leaves = space.rollout(space.root(), range(TRIES))
     compared = 0
-    for i in range(TRIES):
-        leaf = leaves.take([i])
-        nests = leaf.describe()
+    for leaf, nests, _ in computed_in_tiles(dag, space, dag.stages[stages[0]].func):
         sites = [nests[dag.stages[stage].func].compute for stage in stages]
-        is_inside = all(nests[dag.stages[stage].func].placement == _core.Placement.AT for stage in stages)
+        is_inside = nests[dag.stages[stages[1]].func].placement == _core.Placement.AT
         is_alike = (sites[0].stage, sites[0].level) == (sites[1].stage, sites[1].level)
         if is_inside and is_alike and not any(nest.slide_dim >= 0 for nest in nests):
             (rows,) = space.featurize(leaf)

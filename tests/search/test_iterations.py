@@ -5,6 +5,7 @@ from collections.abc import Callable
 import halide as hl
 import numpy as np
 import pytest
+from inside_tiles import computed_in_tiles, space_of, tile_of
 from small_pipelines import PIPELINES, C, X, Y, finish, func_named, image, make_space, symmetric
 
 from metol import SearchOptions, _core, autoschedule
@@ -196,18 +197,6 @@ def test_one_way_of_reading_needs_no_bounds_of_its_own() -> None:
         assert all(not access.bounds for edge in stage.edges for access in edge.accesses)
 
 
-def space_of(build: Callable[[], hl.Pipeline], *, iterations: bool) -> tuple[PipelineDag, _core.Space]:
-    dag = extract(build())
-    options = _core.SpaceOptions()
-    options.allow_iterations = iterations
-    return dag, make_space(dag, options=options)
-
-
-def tile_of(nest: _core.StageNest, level: int, *loops: int) -> list[int]:
-    """The sides of a tile below a level."""
-    return [int(np.prod([trips[loop] for trips in nest.levels[level + 1 :]])) for loop in loops]
-
-
 def hulls(x: int, y: int) -> int:
     """The points of the boxes around each tile and its mirror image, over all whole tiles of the output."""
     points = 0
@@ -225,15 +214,7 @@ def test_work_inside_a_tile_is_close_to_that_of_all_tiles() -> None:
     (stage,) = dag.funcs[once].stages
     column = list(space.feature_table()).index("points_computed_total")
     ratios, off = [], []
-    leaves = space.rollout(space.root(), range(TRIES))
-    for i in range(TRIES):
-        leaf = leaves.take([i])
-        nests = leaf.describe()
-        site = nests[once].compute
-        if nests[once].placement != _core.Placement.AT or dag.stages[site.stage].func != dag.outputs[0]:
-            continue
-        output = nests[dag.outputs[0]].stages[0]
-        x, y = tile_of(output, site.level, 0, 1)
+    for leaf, nests, (x, y) in computed_in_tiles(dag, space, once):
         if SIZE % x or SIZE % y or x * y < 64 or x > SIZE // 4 or y > SIZE // 4 or nests[once].slide_dim >= 0:
             continue
         (rows,) = space.featurize(leaf)

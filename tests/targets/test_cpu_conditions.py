@@ -8,11 +8,10 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import SOME_TARGET, X, Y, finish, func_named, image, make_space
+from small_pipelines import SOME_TARGET, WIDE_TARGET, X, Y, finish, func_named, image, make_space
 
 from metol.pipeline import extract
 
-WIDE_TARGET = SOME_TARGET + "-avx512-avx512_skylake"
 SIZE, LANES = 512, 16
 ROLLOUTS = 300
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import BARE_TARGET, SOME_TARGET, X, Y, finish, image, make_space
+from small_pipelines import BARE_TARGET, SOME_TARGET, WIDE_TARGET, X, Y, finish, image, make_space
 
 from metol.pipeline import extract
 
-WIDE_TARGET = f"{SOME_TARGET}-avx512-avx512_skylake"
 LANES = 32
 ROWS = 64
 ROLLOUTS = 300

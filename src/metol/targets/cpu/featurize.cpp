@@ -296,8 +296,8 @@ double GroupFeaturizer::masked_lanes(int producer, int width, const TileLoads& l
     return bytes < kMaskedBytes ? loads.dense * std::min(width, machine_.vector_bytes / bytes) : 0;
 }
 
-// Are the loads of vectors that reach beyond an end masked, and all lanes stored? Those of a pure Func are whose loop
-// is split once, into vectors (lower/tails.py).
+// Are the loads of vectors that an end cuts through masked, and all lanes stored? Those of most pure Funcs are whose
+// loop is split once, into vectors (lower/tails.py).
 bool GroupFeaturizer::masks_loads_alone(const StageContext& context) const {
     const Func& func = index_.func(index_.stage(context.id).func);
     const auto loop = static_cast<size_t>(context.nest.vector_loop);
@@ -317,7 +317,8 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         const bool is_free = is_in_registers(access.producer);
         total.dense += is_free ? 0 : loads.dense;
         total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
-        total.scalar += is_free ? 0 : masked * masked_lanes(access.producer, context.nest.vector_width, loads);
+        total.scalar +=
+            is_free || masked == 0 ? 0 : masked * masked_lanes(access.producer, context.nest.vector_width, loads);
     }
     const bool is_whole_tile = context.tile == context.nest.levels.back();
     // An accumulator stays in registers while the loop just outside the tile reduces into it: a scan does not.
@@ -353,7 +354,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         total.dense += turns * loads.dense / visits;
         total.scalar += turns * loads.scalar / visits;
         // No accumulator is kept in registers under a condition.
-        total.scalar += masked * reduced * masked_lanes(stage.func, context.nest.vector_width, loads);
+        total.scalar += masked == 0 ? 0 : masked * reduced * masked_lanes(stage.func, context.nest.vector_width, loads);
     }
     if (masked > 0 && !is_scatter && !is_in_registers(stage.func) && !masks_loads_alone(context)) {
         total.scalar += masked * vectors * width;
