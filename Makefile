@@ -39,7 +39,7 @@ lint: $(HAS_PACKAGE) $(HAS_DEV_TOOLS)  ## Run the checks alone.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(CMAKE_BUILD_PARALLEL_LEVEL)
 	$(BIN)/lint-imports --no-cache
 
 format: $(HAS_DEV_TOOLS)  ## Format all Python and C++.
@@ -68,7 +68,6 @@ $(HAS_BUILD_TOOLS):
 	touch $@
 
 $(HAS_PACKAGE): $(HAS_BUILD_TOOLS) $(PACKAGE_FILES)
-	$(BIN)/pip install --quiet --no-build-isolation --force-reinstall --no-deps .
 	$(BIN)/pip install --quiet --no-build-isolation .
 	touch $@
 

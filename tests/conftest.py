@@ -19,6 +19,10 @@ settings.load_profile("no_deadline")
 
 # An OpenCL device on the CPU compiles a kernel for each size of a block: the less it optimizes, the sooner tests end.
 os.environ.setdefault("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+os.environ.setdefault("POCL_WORK_GROUP_METHOD", "loops")
+
+# A third of the time that LLVM takes for code of every size goes into one pass, which brings that code little.
+os.environ.setdefault("HL_LLVM_ARGS", "-disable-lsr")
 
 # As many workers run tests as there are cores: threads of NumPy and PyTorch, which wait by spinning, would only be in
 # each other's way.

@@ -2,7 +2,8 @@
 
 A child of `metol.measure.process` spends a second on what is the same for all: imports, and the compilation of Halide's
 runtime. Here one process a session does so, without ever running a pipeline, so that it has no threads, and is forked
-for each child. The new process is a child of the tests' own (CLONE_PARENT), as one that is started afresh is.
+for each child. The new process is a child of the tests' own (CLONE_PARENT), as one that is started afresh is. A child
+forks itself for a child of its own, if it has no threads by then.
 """
 
 import contextlib
@@ -17,7 +18,8 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +28,7 @@ __all__ = ["forked_children"]
 _CLONE_PARENT = 0x8000
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _MOST_BYTES = 1 << 20
+_MOST_FDS = 1 << 16
 
 
 class _Forked:
@@ -72,14 +75,9 @@ class _ForkServer:
     def start(self, module: str, arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]) -> _Forked:
         """Start a child with the environment and the working directory that there are now."""
         request_read, request_write = os.pipe()
-        request = {
-            "module": module,
-            "arguments": list(arguments),
-            "cwd": str(Path.cwd()),
-            "environment": dict(os.environ),
-        }
+        request = json.dumps(_request_of(module, arguments)).encode()
         with self._lock:
-            socket.send_fds(self._socket, [json.dumps(request).encode()], [request_read, stderr.fileno(), answer_fd])
+            socket.send_fds(self._socket, [request], [request_read, stderr.fileno(), answer_fd])
             pid = int(self._socket.recv(64))
         os.close(request_read)
         return _Forked(pid, os.fdopen(request_write, "wb"))
@@ -87,6 +85,11 @@ class _ForkServer:
     def close(self) -> None:
         self._socket.close()
         self._process.wait()
+
+
+def _request_of(module: str, arguments: Sequence[str]) -> dict[str, Any]:
+    environment = dict(os.environ)
+    return {"module": module, "arguments": list(arguments), "cwd": str(Path.cwd()), "environment": environment}
 
 
 @contextlib.contextmanager
@@ -119,7 +122,7 @@ def _serve(requests: socket.socket) -> None:
             _warm_up()
             is_warm = True
         if _fork_beside() == 0:
-            _become_child(json.loads(message), fds, requests)
+            _become_child(json.loads(message), fds, lambda: _tell_pid(requests))
         for fd in fds:
             os.close(fd)
 
@@ -128,13 +131,24 @@ def _warm_up() -> None:
     """Import and compile all that children need."""
     import halide as hl
 
+    import metol.candidates  # with all that searches
     import metol.measure.compiled  # with NumPy, which children import late
     import metol.measure.judge_child  # noqa: F401
-    from metol.measure import child
+    from metol.measure import child, process
 
+    process.start_interpreter = partial(_fork_or_start, process.start_interpreter)
     for target in (hl.get_host_target(), hl.Target("host-opencl")):
         child._compile_runtime(target)
-    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not be forked"
+    assert not _has_threads(), "a process with threads must not be forked"
+
+
+def _has_threads() -> bool:
+    return len(list(Path("/proc/self/task").iterdir())) > 1
+
+
+def _tell_pid(requests: socket.socket) -> None:
+    requests.send(str(os.getpid()).encode())
+    requests.close()
 
 
 def _fork_beside() -> int:
@@ -147,23 +161,51 @@ def _fork_beside() -> int:
     return pid
 
 
-def _become_child(request: dict[str, Any], fds: Sequence[int], requests: socket.socket) -> None:
-    """Do what `python -m` does from here on."""
+def _fork_or_start(
+    start_afresh: Callable[..., Any], module: str, arguments: Sequence[str], answer_fd: int, stderr: IO[bytes]
+) -> Any:
+    """Start a child of a child: a fork, where this process has no threads that would not be there after it."""
+    if _has_threads():
+        return start_afresh(module, arguments, answer_fd, stderr)
+    request_read, request_write = os.pipe()
+    ready_read, ready_write = os.pipe()
+    request = _request_of(module, arguments)
+    pid = os.fork()
+    if pid == 0:
+        _become_child(request, (request_read, stderr.fileno(), answer_fd), lambda: os.write(ready_write, b"1"))
+    for fd in (request_read, ready_write):
+        os.close(fd)
+    with os.fdopen(ready_read, "rb") as ready:
+        ready.read(1)
+    return _Forked(pid, os.fdopen(request_write, "wb"))
+
+
+def _become_child(request: dict[str, Any], fds: Sequence[int], when_grouped: Callable[[], Any]) -> None:
+    """Do what `python -m` does from here on.
+
+    Args:
+        request: what `_request_of` makes.
+        fds: for its stdin, for what it prints, and for its answers.
+        when_grouped: called when there is a group of processes that can be killed.
+    """
     child = sys.modules[request["module"]]
     code = 1
     try:
         os.setsid()
-        requests.send(str(os.getpid()).encode())  # now there is a group of processes that can be killed
-        requests.close()
+        when_grouped()
         stdin, stderr, answers = fds
         for fd, number in ((stdin, 0), (stderr, 1), (stderr, 2)):
             os.dup2(fd, number)
+        # What else is open is not for it, and an end of a pipe that it held would keep others waiting.
+        os.closerange(3, answers)
+        os.closerange(answers + 1, _MOST_FDS)
         os.environ.clear()
         os.environ.update(request["environment"])
         os.chdir(request["cwd"])
         sys.modules["__main__"].__file__ = child.__file__
         sys.argv = [child.__file__, str(answers), *request["arguments"]]
         sys.path.insert(0, request["cwd"])
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115, of a child it holds what that has read
         child.main(sys.argv[1:])
         code = 0
     except SystemExit as end:

@@ -45,8 +45,10 @@ def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes
 
 
 @pytest.mark.usefixtures("ptxas")
-@pytest.mark.parametrize(("gpu", "architecture"), [("rtx2080ti", "sm_75"), ("a100", "sm_80"), ("h100", "sm_90")])
-@pytest.mark.parametrize("name", ["harris", "matmul"])
+@pytest.mark.parametrize(
+    ("name", "gpu", "architecture"),
+    [("harris", "rtx2080ti", "sm_75"), ("matmul", "a100", "sm_80"), ("harris", "h100", "sm_90")],
+)
 def test_kernels_of_grouping_are_assembled(name: str, gpu: str, architecture: str) -> None:
     pipeline = metol_apps.get(name).build()
     result = metol.autoschedule(pipeline, target="cuda", gpu=gpu, options=GROUPING, threads=2, verify=True)
