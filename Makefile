@@ -19,7 +19,7 @@ HAS_BUILD_TOOLS := $(VENV)/.has-build-tools
 HAS_PACKAGE := $(VENV)/.has-package
 HAS_DEV_TOOLS := $(VENV)/.has-dev-tools
 
-.PHONY: help install develop demo test test-fast lint format docs bench clean
+.PHONY: help install develop demo test test-all test-fast lint format docs bench clean
 
 help:  ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -29,7 +29,10 @@ install: $(HAS_PACKAGE)  ## Make .venv and install Metol into it.
 demo: $(HAS_PACKAGE)  ## Schedule Harris corners and run it beside Halide's own autoschedulers.
 	$(BIN)/metol demo --image out/harris.png
 
-test: lint  ## Run every check and every test.
+test: lint  ## Run every check, and all tests but further cases of the same.
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not exhaustive"
+
+test-all: lint  ## Run every check and every test.
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 test-fast: lint  ## Run every check, and the tests that are not marked slow.

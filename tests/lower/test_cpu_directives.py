@@ -32,12 +32,12 @@ from metol import _core
 from metol.lower import Call, LoweringOptions, Tail, cpu_directives
 from metol.pipeline import extract
 
-# A handful of some in every run of the suite; more, and of all, under `slow`.
+# A handful of some in every run of the suite; more, and of all, under `slow`; and more draws for `make test-all`.
 QUICK_NAMES = (
     "blur", "chain", "matmul", "histogram", "scan", "half_boundary", "tuple_output", "look_up", "where", "no_dimension",
 )  # fmt: skip
 SEEDS = (0, 3)
-MORE_SEEDS = (20,)
+MORE_SEEDS = (20, 21)
 
 
 def check(name: str, seeds: tuple[int, ...]) -> None:
@@ -60,6 +60,7 @@ def test_random_loop_nests_keep_the_result(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PIPELINES)
 def test_more_random_loop_nests_keep_the_result(name: str) -> None:
     check(name, MORE_SEEDS)

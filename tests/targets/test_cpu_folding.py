@@ -106,8 +106,8 @@ def allocations(pipeline: hl.Pipeline, schedule: Schedule, path: Path) -> dict[s
     [
         (in_turn, set()),
         pytest.param(read_twice, {"first"}, marks=pytest.mark.slow),
-        pytest.param(halved, {"first"}, marks=pytest.mark.slow),
-        pytest.param(summed, {"first"}, marks=pytest.mark.slow),
+        pytest.param(halved, {"first"}, marks=(pytest.mark.slow, pytest.mark.exhaustive)),
+        pytest.param(summed, {"first"}, marks=(pytest.mark.slow, pytest.mark.exhaustive)),
     ],
 )
 def test_windows_are_folded_where_they_count_as_folded(
