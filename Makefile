@@ -42,7 +42,7 @@ lint: $(HAS_PACKAGE) $(HAS_DEV_TOOLS)  ## Run the checks alone.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
-	$(BIN)/mypy --num-workers $(CMAKE_BUILD_PARALLEL_LEVEL)
+	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports --no-cache
 
 format: $(HAS_DEV_TOOLS)  ## Format all Python and C++.

@@ -122,7 +122,7 @@ def _serve(requests: socket.socket) -> None:
             _warm_up()
             is_warm = True
         if _fork_beside() == 0:
-            _become_child(json.loads(message), fds, lambda: _tell_pid(requests))
+            _become_child(json.loads(message), fds, requests.fileno())
         for fd in fds:
             os.close(fd)
 
@@ -146,11 +146,6 @@ def _has_threads() -> bool:
     return len(list(Path("/proc/self/task").iterdir())) > 1
 
 
-def _tell_pid(requests: socket.socket) -> None:
-    requests.send(str(os.getpid()).encode())
-    requests.close()
-
-
 def _fork_beside() -> int:
     """Fork, but make the new process a child of this one's parent; 0 in the new process."""
     pid = int(ctypes.CDLL(None).syscall(_SYS_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
@@ -172,27 +167,27 @@ def _fork_or_start(
     request = _request_of(module, arguments)
     pid = os.fork()
     if pid == 0:
-        _become_child(request, (request_read, stderr.fileno(), answer_fd), lambda: os.write(ready_write, b"1"))
+        _become_child(request, (request_read, stderr.fileno(), answer_fd), ready_write)
     for fd in (request_read, ready_write):
         os.close(fd)
-    with os.fdopen(ready_read, "rb") as ready:
-        ready.read(1)
+    os.read(ready_read, 64)
+    os.close(ready_read)
     return _Forked(pid, os.fdopen(request_write, "wb"))
 
 
-def _become_child(request: dict[str, Any], fds: Sequence[int], when_grouped: Callable[[], Any]) -> None:
+def _become_child(request: dict[str, Any], fds: Sequence[int], ready: int) -> None:
     """Do what `python -m` does from here on.
 
     Args:
         request: what `_request_of` makes.
         fds: for its stdin, for what it prints, and for its answers.
-        when_grouped: called when there is a group of processes that can be killed.
+        ready: where its number is written when there is a group of processes that can be killed.
     """
     child = sys.modules[request["module"]]
     code = 1
     try:
         os.setsid()
-        when_grouped()
+        os.write(ready, str(os.getpid()).encode())
         stdin, stderr, answers = fds
         for fd, number in ((stdin, 0), (stderr, 1), (stderr, 2)):
             os.dup2(fd, number)

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-__all__ = ["exhaustive_but", "slow_but"]
+__all__ = ["EXHAUSTIVE", "slow_but"]
+
+EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
+"""Marks of a further case, which the gate leaves out."""
 
 
-def slow_but(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
-    """Return the values, those that are not among `quick` marked as slow."""
-    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
-
-
-def exhaustive_but(gate: Collection[Any], values: Iterable[Any]) -> list[Any]:
-    """Return the values, those that are not among `gate` marked as further cases, which the gate leaves out."""
-    marks = (pytest.mark.slow, pytest.mark.exhaustive)
-    return [value if value in gate else pytest.param(value, marks=marks) for value in values]
+def slow_but(quick: Collection[Any], values: Iterable[Any], *, further: Collection[Any] = ()) -> list[Any]:
+    """Return the values, those that are not among `quick` marked as slow, and those among `further` as exhaustive."""
+    return [
+        value if value in quick else pytest.param(value, marks=EXHAUSTIVE if value in further else pytest.mark.slow)
+        for value in values
+    ]

@@ -5,7 +5,7 @@ kernel is the same at every size.
 """
 
 import pytest
-from slow_cases import exhaustive_but
+from slow_cases import EXHAUSTIVE, slow_but
 
 import metol
 import metol_apps
@@ -16,10 +16,9 @@ pytestmark = pytest.mark.slow
 GROUPING = SearchOptions(strategy="grouping")
 # Of ResNet-50 one part of each kind: a bottleneck with a stride and a filter of its own for what it began with, and one
 # without. The others differ from these in their numbers.
+NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
 # The longest to compile and to run, whose kinds of Stages the others have, too.
 LONGEST = ("lens_blur", "interpolate", "stencil_chain", "bgu")
-NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
-GATE = (*(name for name in metol_apps.names("full") if name not in LONGEST), *NETWORK)
 # Of most kinds one, for what OpenCL code has of its own; all run on the emulated GPU.
 ON_OPENCL = ("harris", "hist", "iir_blur", "nl_means", "conv_layer", "depthwise_separable_conv")
 
@@ -39,7 +38,7 @@ def test_grouping_computes_the_reference_on_opencl(name: str, computes_reference
 
 
 @pytest.mark.usefixtures("emulated_gpu")
-@pytest.mark.parametrize("name", exhaustive_but(GATE, [*metol_apps.names("full"), *NETWORK]))
+@pytest.mark.parametrize("name", slow_but((), [*metol_apps.names("full"), *NETWORK], further=LONGEST))
 def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes_reference) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()
@@ -51,7 +50,14 @@ def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes
 @pytest.mark.usefixtures("ptxas")
 @pytest.mark.parametrize(
     ("name", "gpu", "architecture"),
-    [("harris", "rtx2080ti", "sm_75"), ("matmul", "a100", "sm_80"), ("harris", "h100", "sm_90")],
+    [
+        ("harris", "rtx2080ti", "sm_75"),
+        ("matmul", "a100", "sm_80"),
+        ("harris", "h100", "sm_90"),
+        pytest.param("matmul", "rtx2080ti", "sm_75", marks=EXHAUSTIVE),
+        pytest.param("harris", "a100", "sm_80", marks=EXHAUSTIVE),
+        pytest.param("matmul", "h100", "sm_90", marks=EXHAUSTIVE),
+    ],
 )
 def test_kernels_of_grouping_are_assembled(name: str, gpu: str, architecture: str) -> None:
     pipeline = metol_apps.get(name).build()
@@ -62,7 +68,7 @@ def test_kernels_of_grouping_are_assembled(name: str, gpu: str, architecture: st
 
 
 @pytest.mark.usefixtures("ptxas")
-@pytest.mark.parametrize("name", exhaustive_but(NETWORK, metol_apps.network()))
+@pytest.mark.parametrize("name", slow_but((), metol_apps.network(), further=set(metol_apps.network()) - set(NETWORK)))
 def test_every_part_of_a_network_is_assembled(name: str) -> None:
     pipeline = metol_apps.get(name).build()
     result = metol.autoschedule(pipeline, target="cuda", gpu="a100", options=GROUPING, threads=2, verify="kernels")

@@ -1,6 +1,6 @@
 import halide as hl
 import pytest
-from slow_cases import exhaustive_but
+from slow_cases import slow_but
 
 import metol_apps
 from metol.errors import UnknownAppError
@@ -11,8 +11,7 @@ SUITE = metol_apps.names("full")
 LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain")  # to compile
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lanes", exhaustive_but([4], [4, 16]))
+@pytest.mark.parametrize("lanes", slow_but((), [4, 16], further=[16]))
 @pytest.mark.parametrize("name", SUITE)
 def test_every_application_has_a_schedule_by_hand_that_lowers(name: str, lanes: int) -> None:
     pipeline = metol_apps.get(name).build()
@@ -28,8 +27,7 @@ def test_a_schedule_by_hand_is_verified_like_any_other() -> None:
     assert row.is_ok, row.problem
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", exhaustive_but([name for name in SUITE if name not in LONGEST], SUITE))
+@pytest.mark.parametrize("name", slow_but((), SUITE, further=LONGEST))
 def test_schedules_by_hand_are_right(name: str, computes_reference) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()

@@ -6,7 +6,7 @@ from itertools import islice
 
 import halide as hl
 import pytest
-from slow_cases import exhaustive_but, slow_but
+from slow_cases import slow_but
 from small_pipelines import (
     HEIGHT,
     SOME_TARGET,
@@ -128,7 +128,7 @@ def sharing_search(build: Build, *, fuse: bool) -> list[Call]:
     return [directive.call for directive in candidate.directives()]
 
 
-@pytest.mark.parametrize("build", [*slow_but([sums], [sums, branches]), *exhaustive_but([], [gradients, crossed])])
+@pytest.mark.parametrize("build", slow_but([sums], BUILDS, further=[gradients, crossed]))
 def test_shared_loops_keep_the_result(build: Build) -> None:
     dag, space = fusing_space(build)
     runs = ExactRuns(build.__name__, build)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
+from slow_cases import EXHAUSTIVE
 from small_pipelines import X, Y, finish, image, make_space, schedule_of
 
 from metol.lower import Schedule
@@ -106,8 +107,8 @@ def allocations(pipeline: hl.Pipeline, schedule: Schedule, path: Path) -> dict[s
     [
         (in_turn, set()),
         pytest.param(read_twice, {"first"}, marks=pytest.mark.slow),
-        pytest.param(halved, {"first"}, marks=(pytest.mark.slow, pytest.mark.exhaustive)),
-        pytest.param(summed, {"first"}, marks=(pytest.mark.slow, pytest.mark.exhaustive)),
+        pytest.param(halved, {"first"}, marks=EXHAUSTIVE),
+        pytest.param(summed, {"first"}, marks=EXHAUSTIVE),
     ],
 )
 def test_windows_are_folded_where_they_count_as_folded(

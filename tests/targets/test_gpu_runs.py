@@ -5,7 +5,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from slow_cases import slow_but
+from slow_cases import EXHAUSTIVE, slow_but
 from small_pipelines import PIPELINES, ExactRuns, X, Y, chain, finish, gpu_space, image, schedule_with
 
 import metol
@@ -18,16 +18,15 @@ from metol.targets.gpu import host_funcs
 QUICK = SearchOptions(strategy="greedy")
 BLOCKS, THREADS = 0, 1  # levels of a loop nest
 # The other pipelines run with the slow tests. On the emulated GPU each is scheduled by a search and at random
-# (tests/emulated_cuda/test_pipelines.py); for what OpenCL code has of its own, it is one of both.
+# (tests/emulated_cuda/test_pipelines.py); for what OpenCL code has of its own, the gate has one of both.
 QUICK_NAMES = ("tuples", "scan", "histogram")
-SEARCHED = list(dict.fromkeys((*QUICK_NAMES, *list(PIPELINES)[::2])))
-AT_RANDOM = [name for name in PIPELINES if name not in SEARCHED]
+SEARCHED = {*QUICK_NAMES, *list(PIPELINES)[::2]}
 KERNEL_CALLS = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)
 
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, SEARCHED))
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES, further=PIPELINES.keys() - SEARCHED))
 def test_schedules_for_opencl_keep_the_result(name: str) -> None:
     runs = ExactRuns(name, target="host-opencl")
     runs.check(metol.autoschedule(PIPELINES[name](), target="host-opencl", options=QUICK).schedule)
@@ -38,7 +37,7 @@ def test_schedules_for_opencl_keep_the_result(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [(name, (1,)) for name in QUICK_NAMES[:2]]
-    + [pytest.param(name, (2,), marks=pytest.mark.slow) for name in AT_RANDOM],
+    + [pytest.param(name, (2,), marks=EXHAUSTIVE if name in SEARCHED else pytest.mark.slow) for name in PIPELINES],
 )
 def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
     dag, space = gpu_space(PIPELINES[name])
