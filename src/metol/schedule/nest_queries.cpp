@@ -15,8 +15,8 @@ const Trips& level_of(const PipelineIndex& index, const LoopNest& nest, const Si
     return nest_of(index, nest, site.stage).levels[static_cast<size_t>(site.level)];
 }
 
-int dimension_read_densely(const PipelineIndex& index, const LoopNest& nest, int func) {
-    std::array<int, kMaxLoops> votes{};
+Votes votes_of_readers(const PipelineIndex& index, const LoopNest& nest, int func) {
+    Votes votes{};
     for (const Consumer& consumer : index.consumers[static_cast<size_t>(func)]) {
         const Stage& stage = index.stage(consumer.stage);
         if (!nest[stage.func].is_computed()) {
@@ -31,7 +31,15 @@ int dimension_read_densely(const PipelineIndex& index, const LoopNest& nest, int
             }
         }
     }
+    return votes;
+}
+
+int most_votes(const Votes& votes) {
     return static_cast<int>(std::max_element(votes.begin(), votes.end()) - votes.begin());
+}
+
+int dimension_read_densely(const PipelineIndex& index, const LoopNest& nest, int func) {
+    return most_votes(votes_of_readers(index, nest, func));
 }
 
 }  // namespace metol

@@ -33,6 +33,11 @@ std::vector<Site> common_places(const PipelineIndex& index, const LoopNest& nest
     return common;
 }
 
+// For each dimension of a Func the loads that vectors, or threads, which run along it make of it.
+using Votes = std::array<int, kMaxLoops>;
+Votes votes_of_readers(const PipelineIndex& index, const LoopNest& nest, int func);
+int most_votes(const Votes& votes);
+
 // The dimension along which the vectors of the consumers run, or their threads, if they do; otherwise the first.
 int dimension_read_densely(const PipelineIndex& index, const LoopNest& nest, int func);
 

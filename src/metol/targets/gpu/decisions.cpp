@@ -76,6 +76,19 @@ Pruned check_thread_values(const PipelineIndex& index, const LoopNest& nest, int
     return fits ? Pruned::None : Pruned::TooManyRegisters;
 }
 
+// The dimension along which the threads of a Func lie, and its neighbours in memory, until its tile is decided about.
+// At root its own loads go to the same memory as those of its readers; inside a block both are tried (families.cpp).
+int dense_dimension(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) {
+    if (index.func(decision.func).is_output) {
+        return 0;
+    }
+    if (decision.vector_loop >= 0) {
+        return decision.vector_loop;
+    }
+    return decision.kind == DecisionKind::Root ? dimension_of_most_loads(index, nest, decision.func)
+                                               : dimension_read_densely(index, nest, decision.func);
+}
+
 Pruned apply_location(const GpuParameters& machine, const PipelineIndex& index, Pool& pool, const Decision& decision,
                       LoopNest& child) {
     FuncSchedule schedule;
@@ -105,8 +118,7 @@ Pruned apply_location(const GpuParameters& machine, const PipelineIndex& index, 
             return Pruned::InvalidDecision;
         }
     }
-    const bool is_output = index.func(decision.func).is_output;
-    schedule.innermost_dim = static_cast<int8_t>(is_output ? 0 : dimension_read_densely(index, child, decision.func));
+    schedule.innermost_dim = static_cast<int8_t>(dense_dimension(index, child, decision));
     slot = pool.intern(schedule);
     if (schedule.placement == Placement::At) {
         // What is copied again is not computed again.

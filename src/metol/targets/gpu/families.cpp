@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "schedule/nest_queries.hpp"
 #include "schedule/tilings.hpp"
 #include "targets/gpu/copies.hpp"
 #include "targets/gpu/decisions.hpp"
@@ -73,13 +74,20 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
     decision.kind = DecisionKind::At;
     decision.func = static_cast<int16_t>(func);
     decision.trips.fill(1);
+    const int of_loads = dimension_of_most_loads(index, nest, func);
+    const bool has_other = of_loads != dimension_read_densely(index, nest, func);
     for (const Site& site : kernel_sites(index, nest, func)) {
         if (site.level == kThreads && !has_constant_share(index, nest, func)) {
             continue;
         }
         decision.stage = site.stage;
         decision.level = site.level;
+        decision.vector_loop = -1;
         families.push_back({decision, {}});
+        if (has_other && site.level == kBlocks) {
+            decision.vector_loop = static_cast<int8_t>(of_loads);
+            families.push_back({decision, {}});
+        }
     }
     std::ranges::move(chunk_families(index, nest, func), std::back_inserter(families));
     if (is_copy && !options.allow_inline && families.size() > 1) {

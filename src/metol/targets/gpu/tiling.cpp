@@ -1,5 +1,6 @@
 #include "targets/gpu/tiling.hpp"
 
+#include "schedule/nest_queries.hpp"
 #include "schedule/tilings.hpp"
 
 namespace metol::gpu {
@@ -180,6 +181,23 @@ Tile default_tile(const GpuParameters& machine, const PipelineIndex& index, cons
     }
     return schedule.placement == Placement::Root ? default_root_tile(machine, stage, loops, thread_loop)
                                                  : default_block_tile(machine, stage, loops, thread_loop);
+}
+
+int dimension_of_most_loads(const PipelineIndex& index, const LoopNest& nest, int func) {
+    Votes votes = votes_of_readers(index, nest, func);
+    const Stage& stage = index.stage(index.func(func).stages.front());
+    for (const Edge& edge : stage.edges) {
+        const Func& producer = index.func(edge.producer);
+        const auto inner = static_cast<size_t>(producer.is_input ? std::max(0, producer.dense_dim) : 0);
+        for (const Access& access : edge.accesses) {
+            for (size_t i = 0; i < stage.loops.size() && inner < access.jacobian.size(); i++) {
+                const double slope = slope_of(access.jacobian[inner], i);
+                votes[static_cast<size_t>(stage.loops[i].pure_dim)] +=
+                    slope != 0 && !std::isnan(slope) ? access.count : 0;
+            }
+        }
+    }
+    return most_votes(votes);
 }
 
 }  // namespace metol::gpu
