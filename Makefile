@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+# Tests start dozens of interpreters: what one has compiled, the next is to find. Images for containers often forbid it.
+unexport PYTHONDONTWRITEBYTECODE
 
 CPP_FILES := $(shell find src -name '*.cpp' -o -name '*.hpp')
 PACKAGE_FILES := pyproject.toml CMakeLists.txt README.md LICENSE $(CPP_FILES) \

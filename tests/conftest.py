@@ -3,6 +3,7 @@
 import ctypes
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import settings
 
 from metol.emulated_cuda import load_emulated_cuda
 from metol.errors import MissingToolError
-from metol.measure import find_ptxas, process
+from metol.measure import TimingPlan, find_ptxas, process
 
 # No test asserts a time, so Hypothesis is not to fail one that a busy machine slows down.
 settings.register_profile("no_deadline", deadline=None)
@@ -67,6 +68,14 @@ def emulated_gpu() -> None:
 def _children_are_forked() -> Iterator[None]:
     """Start children of the library in no time; those of processes that tests start are fresh interpreters."""
     with forked_children(process):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _rounds_are_short() -> Iterator[None]:
+    """Let commands time no longer than it takes to see that they do."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("metol.measure.TimingPlan", partial(TimingPlan, round_seconds=0.01))
         yield
 
 

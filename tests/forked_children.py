@@ -137,7 +137,7 @@ def _warm_up() -> None:
     from metol.measure import child, process
 
     process.start_interpreter = partial(_fork_or_start, process.start_interpreter)
-    for target in (hl.get_host_target(), hl.Target("host-opencl")):
+    for target in (hl.get_host_target(), hl.Target("host-opencl"), hl.Target("host-cuda")):
         child._compile_runtime(target)
     assert not _has_threads(), "a process with threads must not be forked"
 

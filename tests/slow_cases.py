@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
-__all__ = ["EXHAUSTIVE", "slow_but"]
+__all__ = ["EXHAUSTIVE", "half_of", "slow_but"]
 
 EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
 """Marks of a further case, which the gate leaves out."""
+
+
+def half_of(names: Iterable[str], quick: Collection[str]) -> set[str]:
+    """Every second name but for the quick ones: the half that is left out where each of many cases is like others."""
+    return {*list(names)[::2]} - {*quick}
 
 
 def slow_but(quick: Collection[Any], values: Iterable[Any], *, further: Collection[Any] = ()) -> list[Any]:

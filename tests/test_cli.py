@@ -238,6 +238,7 @@ def test_bench_verifies_metol_beside_a_saved_schedule(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_demo_prints_one_table_and_writes_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "RunOptions", partial(RunOptions, timing=BRIEF_TIMING, timeout_seconds=8.0))
+    monkeypatch.setattr(demo, "_SCHEDULERS", ("metol", "adams2019:beam_size=1", "mullapudi2016"))
     done = metol("demo", "--image", "corners.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "adams2019" in done.stdout

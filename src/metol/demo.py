@@ -24,7 +24,7 @@ _WHITE_SHARE = 0.002
 def run_demo(image: Path, *, threads: int, progress: Progress | None = None) -> tuple[Measurement, ...]:
     """Measure the three schedulers, then compute the corners of the photograph once more and write them as a PNG."""
     runner = LocalRunner(RunOptions(threads=threads), progress)
-    rows = runner.run(_APP, [Scheduler(name) for name in _SCHEDULERS])
+    rows = runner.run(_APP, [Scheduler.parse(text) for text in _SCHEDULERS])
     response = np.maximum(_compute(threads), 0)
     white = float(np.quantile(response, 1 - _WHITE_SHARE)) or 1.0
     write_png(image, (255 * np.sqrt(np.minimum(response / white, 1))).astype(np.uint8))

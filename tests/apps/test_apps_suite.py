@@ -11,6 +11,8 @@ import metol_apps
 SUITE = [metol_apps.get(name) for name in metol_apps.names("full")]
 # Other sizes of these, and parts of networks, are much like them.
 APPS = SUITE + [metol_apps.get(name) for name in metol_apps.variants() + metol_apps.network()]
+# Parts of a network that differ from others in their numbers.
+LIKE_OTHERS = [app for app in APPS if re.match(r"resnet50_conv[245]", app.name)]
 # Their many Funcs take LLVM seconds.
 LONG = {"local_laplacian", "interpolate", "lens_blur", "stencil_chain", "bgu", "learned_demosaic", "camera_pipe"}
 
@@ -22,7 +24,7 @@ def app(request):
 
 @pytest.mark.parametrize(
     "app",
-    slow_but([app for app in SUITE if app.name not in LONG], APPS),
+    slow_but([app for app in SUITE if app.name not in LONG], APPS, further=LIKE_OTHERS),
     ids=[one.name for one in APPS],
 )
 def test_app_matches_its_reference_at_two_shapes_and_notices_other_inputs(app, realize):

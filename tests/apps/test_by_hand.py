@@ -8,7 +8,7 @@ from metol.measure import LocalRunner, PipelineSource, RunOptions, Scheduler
 from metol_apps.by_hand import schedule_by_hand
 
 SUITE = metol_apps.names("full")
-LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain")  # to compile
+LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain", "learned_demosaic", "nl_means")  # to compile
 
 
 @pytest.mark.parametrize("lanes", slow_but((), [4, 16], further=[16]))

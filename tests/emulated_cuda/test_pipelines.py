@@ -2,7 +2,7 @@
 
 import halide as hl
 import pytest
-from slow_cases import slow_but
+from slow_cases import half_of, slow_but
 from small_pipelines import EMULATED_TARGET, PIPELINES, ExactRuns, gpu_space, schedule_with
 
 import metol
@@ -10,12 +10,13 @@ from metol.lower import gpu_directives
 from metol.options import SearchOptions
 
 QUICK = SearchOptions(strategy="greedy")
-# The other pipelines run with the slow tests.
+# The other pipelines run with the slow tests. In the gate half are searched here, the other half on OpenCL
+# (tests/targets/test_gpu_runs.py).
 QUICK_NAMES = ("chain", "tuples", "scan", "histogram", "two_outputs")
 pytestmark = pytest.mark.usefixtures("emulated_gpu")
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES))
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES, further=half_of(PIPELINES, QUICK_NAMES)))
 def test_schedules_for_cuda_keep_the_result(name: str) -> None:
     runs = ExactRuns(name, target=EMULATED_TARGET)
     runs.check(metol.autoschedule(PIPELINES[name](), target=EMULATED_TARGET, gpu="a100", options=QUICK).schedule)

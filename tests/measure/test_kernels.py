@@ -9,7 +9,7 @@ from typing import Any
 import halide as hl
 import pytest
 from gpu_by_hand import Build, computed_a_block, in_shared_memory, spilling, sums_in_registers, tiled
-from slow_cases import slow_but
+from slow_cases import half_of, slow_but
 from small_pipelines import PIPELINES, WIDTH, chain, gpu_space, matmul, one_dimension, schedule_with, sizes_of
 
 from metol.errors import KernelError, ScheduleMismatchError
@@ -38,7 +38,7 @@ def searched(build: Build, *, at_root: bool = False) -> list[Directive]:
     return list(gpu_directives(dag, space.rollout(space.root(), [3]).describe()))
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK, PIPELINES))
+@pytest.mark.parametrize("name", slow_but(QUICK, PIPELINES, further=half_of(PIPELINES, QUICK)))
 def test_every_kernel_compiles_for_every_architecture(name: str) -> None:
     build = PIPELINES[name]
     directives = searched(build)

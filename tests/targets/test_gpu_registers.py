@@ -7,7 +7,7 @@ from pathlib import Path
 import halide as hl
 import pytest
 from ptx_loops import loops_of
-from slow_cases import slow_but
+from slow_cases import half_of, slow_but
 from small_pipelines import (
     EMULATED_TARGET,
     HEIGHT,
@@ -127,7 +127,7 @@ def test_sums_of_several_points_go_to_no_memory_where_channels_are_guarded(tmp_p
 
 
 @pytest.mark.usefixtures("emulated_gpu")
-@pytest.mark.parametrize("name", slow_but(["layer"], ["layer", *SEVERAL]))
+@pytest.mark.parametrize("name", slow_but(["layer"], ["layer", *SEVERAL], further=half_of(SEVERAL, ())))
 def test_what_threads_compute_for_themselves_is_right_at_every_size(name: str) -> None:
     build = BUILDS[name]
     # Of a convolution's sizes, for a layer has as many channels.

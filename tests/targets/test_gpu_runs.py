@@ -17,8 +17,8 @@ from metol.targets.gpu import host_funcs
 
 QUICK = SearchOptions(strategy="greedy")
 BLOCKS, THREADS = 0, 1  # levels of a loop nest
-# The other pipelines run with the slow tests. On the emulated GPU each is scheduled by a search and at random
-# (tests/emulated_cuda/test_pipelines.py); for what OpenCL code has of its own, the gate has one of both.
+# The other pipelines run with the slow tests. Of each the gate has one schedule of a search or one at random here, and
+# on the emulated GPU (tests/emulated_cuda/test_pipelines.py) one at random and, where none is here, one of a search.
 QUICK_NAMES = ("tuples", "scan", "histogram")
 SEARCHED = {*QUICK_NAMES, *list(PIPELINES)[::2]}
 KERNEL_CALLS = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)

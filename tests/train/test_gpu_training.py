@@ -1,8 +1,10 @@
 """`metol train gpu` with planted measurements: a budget becomes samples, weights and a report, again where it ended."""
 
 import hashlib
+import importlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from metol.tune import TuningBudget, fingerprint
 
 pytest.importorskip("torch")
 
+fitting = importlib.import_module("metol.train.fit")
 DEVICE = replace(GpuMachine.preset("h100", threads=2), name="NVIDIA H100 80GB HBM3")
 # What is quick to search, and has more than a handful of schedules.
 APPS = "blur", "hist"
@@ -42,6 +45,9 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunOptions]:
     monkeypatch.setattr("metol.train.collect.measure_together", measure)
     quick = replace(collect._SEARCH, strategy="greedy", refine=False, budget_seconds=0.2)
     monkeypatch.setattr(collect, "_SEARCH", quick)
+    learn = fitting._constant_gains
+    few = partial(replace, constant_steps=9)
+    monkeypatch.setattr(fitting, "_constant_gains", lambda batch, options: learn(batch, few(options)))
     monkeypatch.setattr(CollectPlan, "source", lambda _, seed: PipelineSource.parse(f"{program_of(seed)}/size=16"))
     monkeypatch.setattr("metol.train.gpu_training.os.sched_getaffinity", lambda _: {0})
     monkeypatch.setattr("metol_apps.names", lambda _: APPS)
@@ -115,7 +121,11 @@ def test_on_a_device_that_is_here_it_measures(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(CollectPlan, "suits", lambda *_: True)
     applications = tuple(PipelineSource.parse(program_of(seed)) for seed in (100, 101))
     training = GpuTraining(
-        tmp_path / "w.npz", "opencl", threads=1, applications=applications, options=FitOptions(members=1, epochs=1)
+        tmp_path / "w.npz",
+        "opencl",
+        threads=1,
+        applications=applications,
+        options=FitOptions(members=1, epochs=1, constant_steps=9),
     )
     measured = [one for one in training.collect(TuningBudget(trials=2)) if one.samples]
     assert len(measured) == 2

@@ -17,7 +17,7 @@ from metol.train.fit import FitOptions  # noqa: E402
 from metol.train.hold_one_out import HeldOut, HoldOneOut, fit_all, hold_one_out  # noqa: E402
 from metol.train.predict import predict  # noqa: E402
 
-BRIEF = FitOptions(members=1, epochs=3)
+BRIEF = FitOptions(members=1, epochs=3, constant_steps=200)
 NAMES = tuple(program_of(seed, 6) for seed in range(10))
 DEAR = "shared_turns", "sectors"
 
