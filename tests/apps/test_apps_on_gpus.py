@@ -18,7 +18,7 @@ GROUPING = SearchOptions(strategy="grouping")
 # without. The others differ from these in their numbers.
 NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
 # The longest to compile and to run, whose kinds of Stages the others have, too.
-LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain", "bgu")
+LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain", "bgu", "learned_demosaic")
 # Of most kinds one, for what OpenCL code has of its own; all run on the emulated GPU.
 ON_OPENCL = ("harris", "hist", "iir_blur", "nl_means", "conv_layer", "depthwise_separable_conv")
 

@@ -141,7 +141,6 @@ def check_residual_network(blocks: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive
 def test_residual_network_of_one_block() -> None:
     check_residual_network(1)
 
@@ -156,5 +155,6 @@ def test_residual_network_of_twenty_blocks_is_scheduled() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_residual_network_of_five_blocks() -> None:
     check_residual_network(5)

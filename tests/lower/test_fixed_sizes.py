@@ -6,7 +6,7 @@ from pathlib import Path
 import halide as hl
 import numpy as np
 import pytest
-from slow_cases import slow_but
+from slow_cases import half_of, slow_but
 from small_pipelines import (
     HEIGHT,
     PIPELINES,
@@ -53,7 +53,7 @@ def odd_width() -> hl.Pipeline:
     return finish(output, sizes=(37, 7))
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES))
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES, further=half_of(PIPELINES, QUICK_NAMES)))
 def test_only_the_estimated_size_runs(name: str) -> None:
     build = PIPELINES[name]
     runs = ExactRuns(name)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import halide as hl
 import pytest
+from slow_cases import EXHAUSTIVE, half_of
 from small_pipelines import (
     EMULATED_TARGET,
     PIPELINES,
@@ -248,13 +249,16 @@ def test_grouping_makes_no_copies() -> None:
     assert not any(directive.call is Call.IN for directive in result.schedule.directives)
 
 
+COPYING = ("matmul", "convolution", "chain", "tuples", "transpose", "channels", "boundary", "where")
+
+
 @pytest.mark.usefixtures("emulated_gpu")
 @pytest.mark.parametrize(
     ("name", "count"),
     [("matmul_output", 1)]
     + [
-        pytest.param(name, 2, marks=pytest.mark.slow)
-        for name in ("matmul", "convolution", "chain", "tuples", "transpose", "channels", "boundary", "where")
+        pytest.param(name, 2, marks=EXHAUSTIVE if name in half_of(COPYING, ()) else pytest.mark.slow)
+        for name in COPYING
     ],
 )
 def test_copies_keep_the_result_under_random_loop_nests(name: str, count: int) -> None:

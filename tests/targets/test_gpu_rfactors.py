@@ -6,7 +6,7 @@ from math import prod
 
 import halide as hl
 import pytest
-from slow_cases import slow_but
+from slow_cases import half_of, slow_but
 from small_pipelines import EMULATED_TARGET, X, Y, finish, gpu_space, histogram, image, make_gpu_space, matmul
 from whole_reductions import HEIGHT, REDUCTIONS, WIDTH, place_of_largest
 
@@ -208,13 +208,15 @@ QUICK_NAMES = ("sum_where", "place_of_largest", "bins_of_16_bits")
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, REDUCTIONS))
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, REDUCTIONS, further=half_of(REDUCTIONS, QUICK_NAMES)))
 def test_schedules_keep_the_result_at_any_size(name: str) -> None:
     REDUCTIONS[name].check(scheduled(name), "host-opencl")
 
 
 @pytest.mark.usefixtures("emulated_gpu")
-@pytest.mark.parametrize("name", slow_but(["product"], ["product", "sum_where", "place_of_largest", "bins"]))
+@pytest.mark.parametrize(
+    "name", slow_but(["product"], ["product", "sum_where", "place_of_largest", "bins"], further=["place_of_largest"])
+)
 def test_proposals_keep_the_result_under_random_loop_nests(name: str) -> None:
     build = REDUCTIONS[name].build
     for seed, rfactors in enumerate(proposals(build)):

@@ -50,7 +50,9 @@ def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) ->
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 @pytest.mark.parametrize("level", [BLOCKS, THREADS])
-@pytest.mark.parametrize("name", slow_but(["tuples"], ["blur", "chain", "matmul", "convolution", "tuples"]))
+@pytest.mark.parametrize(
+    "name", slow_but(["tuples"], ["blur", "chain", "matmul", "convolution", "tuples"], further=["chain", "convolution"])
+)
 def test_funcs_in_blocks_and_threads_keep_the_result(name: str, level: int) -> None:
     dag, space = gpu_space(PIPELINES[name])
     leaves = space.rollout(space.root(), range(200))

@@ -32,7 +32,7 @@ def accept_all(_: Schedule) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("app", ["blur", "iir_blur"])
+@pytest.mark.parametrize("app", ["blur", pytest.param("iir_blur", marks=pytest.mark.exhaustive)])
 def test_mended_schedules_are_right_at_the_estimated_and_an_awkward_size(app: str) -> None:
     source = PipelineSource.parse(f"app:{app}")
     frame, dag, sizes = frame_and_sizes(source)
