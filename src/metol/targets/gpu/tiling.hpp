@@ -42,8 +42,8 @@ Tile default_tile(const GpuParameters& machine, const PipelineIndex& index, cons
 // The same at root, with threads along a given loop.
 Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop);
 
-// The dimension along which most loads of a Func and its own run, where both go along dimensions that threads lie
-// along; what it reads that is no input is taken to lie in memory as Halide stores it.
+// The dimension that most loads run along: those that the threads of its readers make of a Func, and its own. What it
+// reads that is no input is taken to lie in memory as Halide stores it.
 int dimension_of_most_loads(const PipelineIndex& index, const LoopNest& nest, int func);
 
 }  // namespace metol::gpu
