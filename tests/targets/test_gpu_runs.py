@@ -5,7 +5,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from slow_cases import EXHAUSTIVE, slow_but
+from slow_cases import EXHAUSTIVE, half_of, slow_but
 from small_pipelines import PIPELINES, ExactRuns, X, Y, chain, finish, gpu_space, image, schedule_with
 
 import metol
@@ -20,7 +20,7 @@ BLOCKS, THREADS = 0, 1  # levels of a loop nest
 # The other pipelines run with the slow tests. Of each the gate has one schedule of a search or one at random here, and
 # on the emulated GPU (tests/emulated_cuda/test_pipelines.py) one at random and, where none is here, one of a search.
 QUICK_NAMES = ("tuples", "scan", "histogram")
-SEARCHED = {*QUICK_NAMES, *list(PIPELINES)[::2]}
+SEARCHED = {*QUICK_NAMES, *half_of(PIPELINES, ())}
 KERNEL_CALLS = (Call.GPU_BLOCKS, Call.GPU_SINGLE_THREAD)
 
 
