@@ -31,6 +31,9 @@ install: $(HAS_PACKAGE)  ## Make .venv and install Metol into it.
 demo: $(HAS_PACKAGE)  ## Schedule Harris corners and run it beside Halide's own autoschedulers.
 	$(BIN)/metol demo --image out/harris.png
 
+# LLVM's reduction of strength in loops takes a fifth of the time of compiling code for any size. `test-all`, and whoever
+# runs pytest, compile what users do.
+test: export HL_LLVM_ARGS ?= -disable-lsr
 test: lint  ## Run every check, and all tests but further cases of the same.
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not exhaustive"
 

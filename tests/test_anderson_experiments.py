@@ -142,6 +142,7 @@ def test_filters_and_memoization_are_measured() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_search_that_takes_too_long_is_stopped_and_says_so() -> None:
     experiment, found = measured("anderson-table1", timeout_seconds=1e-3)
     assert all(point.note == "stopped after 0.001 s" for point in found.points)

@@ -156,6 +156,7 @@ def test_filters_have_the_median_of_their_seeds(raced: list[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 def test_batches_are_measured_on_an_opencl_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ kernel is the same at every size.
 """
 
 import pytest
-from slow_cases import EXHAUSTIVE, slow_but
+from slow_cases import EXHAUSTIVE, half_of, slow_but
 
 import metol
 import metol_apps
@@ -19,8 +19,10 @@ GROUPING = SearchOptions(strategy="grouping")
 NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
 # The longest to compile and to run, whose kinds of Stages the others have, too.
 LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain", "bgu", "learned_demosaic")
-# Of most kinds one, for what OpenCL code has of its own; all run on the emulated GPU.
+# Of most kinds one, for what OpenCL code has of its own.
 ON_OPENCL = ("harris", "hist", "iir_blur", "nl_means", "conv_layer", "depthwise_separable_conv")
+# Every time each app runs on one of the two, but for the longest.
+ON_BOTH = half_of((*ON_OPENCL, NETWORK[0]), ())
 
 
 @pytest.mark.opencl
@@ -38,7 +40,7 @@ def test_grouping_computes_the_reference_on_opencl(name: str, computes_reference
 
 
 @pytest.mark.usefixtures("emulated_gpu")
-@pytest.mark.parametrize("name", slow_but((), [*metol_apps.names("full"), *NETWORK], further=LONGEST))
+@pytest.mark.parametrize("name", slow_but((), [*metol_apps.names("full"), *NETWORK], further={*LONGEST, *ON_BOTH}))
 def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes_reference) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()
