@@ -25,9 +25,7 @@ Votes votes_of_readers(const PipelineIndex& index, const LoopNest& nest, int fun
         const int v = nest_of(index, nest, consumer.stage).vector_loop;
         for (const Access& access : stage.edges[static_cast<size_t>(consumer.edge)].accesses) {
             for (size_t d = 0; d < access.jacobian.size() && v >= 0; d++) {
-                const JacobianRow& row = access.jacobian[d];
-                const auto loop = static_cast<size_t>(v);
-                votes[d] += row.is_known[loop] && row.numerator[loop] != 0 ? access.count : 0;
+                votes[d] += surely_moves_with(access.jacobian[d], static_cast<size_t>(v)) ? access.count : 0;
             }
         }
     }

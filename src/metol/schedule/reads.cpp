@@ -17,6 +17,10 @@ bool moves_with(const JacobianRow& row, size_t loop) {
     return !row.is_known[loop] || row.numerator[loop] != 0;
 }
 
+bool surely_moves_with(const JacobianRow& row, size_t loop) {
+    return row.is_known[loop] && row.numerator[loop] != 0;
+}
+
 bool moves_while_reducing(const Stage& stage, const Access& access) {
     return std::ranges::any_of(access.jacobian, [&](const JacobianRow& row) {
         for (size_t i = 0; i < stage.loops.size(); i++) {

@@ -28,6 +28,9 @@ double slope_of(const JacobianRow& row, size_t loop);
 // Does a coordinate move with a loop, or might it?
 bool moves_with(const JacobianRow& row, size_t loop);
 
+// Does it, as far as is known?
+bool surely_moves_with(const JacobianRow& row, size_t loop);
+
 // The same of an access of a Stage and its reduction loops.
 bool moves_while_reducing(const Stage& stage, const Access& access);
 

@@ -82,11 +82,10 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
         }
         decision.stage = site.stage;
         decision.level = site.level;
-        decision.vector_loop = -1;
         families.push_back({decision, {}});
         if (has_other && site.level == kBlocks) {
-            decision.vector_loop = static_cast<int8_t>(of_loads);
             families.push_back({decision, {}});
+            families.back().base.vector_loop = static_cast<int8_t>(of_loads);
         }
     }
     std::ranges::move(chunk_families(index, nest, func), std::back_inserter(families));

@@ -191,9 +191,8 @@ int dimension_of_most_loads(const PipelineIndex& index, const LoopNest& nest, in
         const auto inner = static_cast<size_t>(producer.is_input ? std::max(0, producer.dense_dim) : 0);
         for (const Access& access : edge.accesses) {
             for (size_t i = 0; i < stage.loops.size() && inner < access.jacobian.size(); i++) {
-                const double slope = slope_of(access.jacobian[inner], i);
                 votes[static_cast<size_t>(stage.loops[i].pure_dim)] +=
-                    slope != 0 && !std::isnan(slope) ? access.count : 0;
+                    surely_moves_with(access.jacobian[inner], i) ? access.count : 0;
             }
         }
     }
