@@ -26,7 +26,7 @@ def parts() -> ModuleType:
 @pytest.mark.parametrize(
     ("name", "sizes", "turned"),
     [
-        ("plus_transpose", (4096,), SearchOptions(iterations=False)),
+        pytest.param("plus_transpose", (4096,), SearchOptions(iterations=False), marks=pytest.mark.exhaustive),
         ("dot_product", (1 << 20,), SearchOptions(rfactor=False)),
         ("transposed_product", (256,), SearchOptions(staging=False)),
         ("extremes", (2048, 64), SearchOptions(rfactor=False)),

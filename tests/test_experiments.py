@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from brief_timing import BRIEF_OPTIONS, brief_settings
 from command_line import metol
-from slow_cases import slow_but
+from slow_cases import half_of, slow_but
 
 from metol.errors import MetolError
 from metol.experiments import (
@@ -162,7 +162,10 @@ def test_data_are_a_file(tmp_path: Path) -> None:
     assert len(lines) == 10
 
 
-@pytest.mark.parametrize("name", slow_but(["adams-fig6", "adams-fig8", "protuner-fig7", "limit"], EXPERIMENTS))
+DRAWN = ("adams-fig6", "adams-fig8", "protuner-fig7", "limit")
+
+
+@pytest.mark.parametrize("name", slow_but(DRAWN, EXPERIMENTS, further=half_of(EXPERIMENTS, DRAWN)))
 def test_plots_are_drawn_of_whatever_there_is(name: str, tmp_path: Path) -> None:
     for outcomes in (OUTCOMES, OUTCOMES[-1:]):
         save_plot(tmp_path / "plots" / "plot.png", get_experiment(name), outcomes)
@@ -257,6 +260,7 @@ def test_every_way_to_get_a_schedule_is_tried(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_objects_are_made_for_another_machine(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, "blur", "adams-arm")
     assert (outcome.value("metol", "object_kib") or 0) > 1
@@ -327,6 +331,7 @@ def test_trees_are_beside_every_other_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("brief")
 def test_trees_tune_beside_beams_and_the_default(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, "blur", "protuner-fig9", "--budget", "1s", "--rounds", "2")

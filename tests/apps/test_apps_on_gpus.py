@@ -5,7 +5,7 @@ kernel is the same at every size.
 """
 
 import pytest
-from slow_cases import EXHAUSTIVE, half_of, slow_but
+from slow_cases import EXHAUSTIVE, slow_but
 
 import metol
 import metol_apps
@@ -21,13 +21,13 @@ NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_
 LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain", "bgu", "learned_demosaic")
 # Of most kinds one, for what OpenCL code has of its own.
 ON_OPENCL = ("harris", "hist", "iir_blur", "nl_means", "conv_layer", "depthwise_separable_conv")
-# Every time each app runs on one of the two, but for the longest.
-ON_BOTH = half_of((*ON_OPENCL, NETWORK[0]), ())
+# Each app but the longest runs every time, on one of the two.
+ON_BOTH = (*ON_OPENCL, NETWORK[0])
 
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", [*ON_OPENCL, NETWORK[0]])
+@pytest.mark.parametrize("name", ON_BOTH)
 def test_grouping_computes_the_reference_on_opencl(name: str, computes_reference) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()

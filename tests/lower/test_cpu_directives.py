@@ -6,7 +6,7 @@ from functools import partial
 
 import halide as hl
 import pytest
-from slow_cases import slow_but
+from slow_cases import half_of, slow_but
 from small_pipelines import (
     HEIGHT,
     PIPELINES,
@@ -54,7 +54,7 @@ def check(name: str, seeds: tuple[int, ...]) -> None:
             raise
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES))
+@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES, further=half_of(PIPELINES, QUICK_NAMES)))
 def test_random_loop_nests_keep_the_result(name: str) -> None:
     check(name, SEEDS)
 

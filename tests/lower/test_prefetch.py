@@ -96,7 +96,7 @@ def prefetching(space: _core.Space, wanted: int) -> list[_core.States]:
 
 @pytest.mark.parametrize(
     "build",
-    slow_but((), [shades, sums_down, chain, pyramid, scan, transpose], further=[sums_down, chain, transpose]),
+    slow_but((), [shades, sums_down, chain, pyramid, scan, transpose], further=[sums_down, chain, pyramid, transpose]),
 )
 def test_what_is_asked_for_ahead_keeps_the_result(build: Build) -> None:
     dag, space = small_space(build)

@@ -2,6 +2,7 @@
 
 import halide as hl
 import pytest
+from slow_cases import EXHAUSTIVE
 from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, chain, cpu_space, image, make_space, pyramid, schedule_of
 
 from metol import _core
@@ -34,7 +35,7 @@ def with_storage(space: _core.Space, kind: _core.Storage, wanted: int) -> list[_
     ("build", "kind"),
     [
         pytest.param(chain, "STACK", marks=pytest.mark.slow),
-        pytest.param(pyramid, "STACK", marks=pytest.mark.slow),
+        pytest.param(pyramid, "STACK", marks=EXHAUSTIVE),
         pytest.param(big_tiles, "HOISTED", marks=pytest.mark.slow),
     ],
 )

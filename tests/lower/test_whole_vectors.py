@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import halide as hl
 import pytest
+from slow_cases import slow_but
 from small_pipelines import (
     HEIGHT,
     WIDTH,
@@ -118,8 +119,9 @@ def test_blocks_of_sums_on_a_gpu_are_whole_where_they_read_no_more_of_an_input(
     assert tails == {(0, Tail.ROUND_UP), (1, tail)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("build", [clamped_sums, open_sums], ids=lambda build: build.__name__)
+@pytest.mark.parametrize(
+    "build", slow_but((), [clamped_sums, open_sums], further=[open_sums]), ids=lambda build: build.__name__
+)
 def test_sums_are_right_at_every_size(build: Callable[[], hl.Pipeline]) -> None:
     _, leaves, dag = splits_along_vectors(build)
     runs = ExactRuns(build.__name__, build)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
+from slow_cases import slow_but
 from small_pipelines import (
     HEIGHT,
     WIDTH,
@@ -116,8 +117,7 @@ def test_halide_folds_windows_over_such_tiles_and_not_over_guarded_ones(tmp_path
     assert folded > folded_guarded
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("build", [clamped_sums, open_sums])
+@pytest.mark.parametrize("build", slow_but((), [clamped_sums, open_sums], further=[open_sums]))
 def test_such_windows_keep_the_result(build: Callable[[], hl.Pipeline]) -> None:
     runs = ExactRuns(build.__name__, build)
     for schedule, _ in list(with_windows(build))[:RUNS]:

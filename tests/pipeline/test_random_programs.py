@@ -185,7 +185,9 @@ def test_storage_types_occur(type_: str) -> None:
 @pytest.mark.parametrize(
     "type_",
     slow_but(
-        (), ["bool", "int8", "uint32", "int64", "uint64", "float64"], further=["int8", "int64", "uint64", "float64"]
+        (),
+        ["bool", "int8", "uint32", "int64", "uint64", "float64"],
+        further=["bool", "int8", "int64", "uint64", "float64"],
     ),
 )
 def test_programs_that_store_otherwise_are_right_under_a_random_schedule(type_: str) -> None:

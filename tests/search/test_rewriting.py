@@ -5,6 +5,7 @@ from math import prod
 
 import halide as hl
 import pytest
+from slow_cases import EXHAUSTIVE
 from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, finish, image
 
 import metol
@@ -73,7 +74,7 @@ def schedule_of(build: Callable[[], hl.Pipeline], dag: PipelineDag, rfactors: li
     return Schedule(funcs=funcs, directives=directives)
 
 
-@pytest.mark.parametrize("build", [bins, pytest.param(total, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("build", [bins, pytest.param(total, marks=EXHAUSTIVE)])
 def test_every_proposal_keeps_the_result_under_random_loop_nests(build: Callable[[], hl.Pipeline]) -> None:
     runs = ExactRuns("histogram", build)
     found = proposals(build)
