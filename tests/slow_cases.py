@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["EXHAUSTIVE", "half_of", "slow_but"]
+__all__ = ["EXHAUSTIVE", "half_of", "marks_of", "slow_but"]
 
 EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
 """Marks of a further case, which the gate leaves out."""
@@ -16,9 +16,11 @@ def half_of(names: Iterable[str], quick: Collection[str]) -> set[str]:
     return {*list(names)[::2]} - {*quick}
 
 
+def marks_of(value: Any, further: Collection[Any]) -> Any:
+    """The marks of a value that does not run with the quick tests: exhaustive among `further`, and else slow."""
+    return EXHAUSTIVE if value in further else pytest.mark.slow
+
+
 def slow_but(quick: Collection[Any], values: Iterable[Any], *, further: Collection[Any] = ()) -> list[Any]:
     """Return the values, those that are not among `quick` marked as slow, and those among `further` as exhaustive."""
-    return [
-        value if value in quick else pytest.param(value, marks=EXHAUSTIVE if value in further else pytest.mark.slow)
-        for value in values
-    ]
+    return [value if value in quick else pytest.param(value, marks=marks_of(value, further)) for value in values]

@@ -334,7 +334,7 @@ def test_trees_are_beside_every_other_search(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("brief")
 def test_trees_tune_beside_beams_and_the_default(tmp_path: Path) -> None:
-    outcome = outcome_of(tmp_path, "blur", "protuner-fig9", "--budget", "1s", "--rounds", "2")
+    outcome = outcome_of(tmp_path, "blur", "protuner-fig9", "--budget", "2s", "--rounds", "2")
     assert [point.series for point in outcome.points] == [
         "metol, beam",
         "metol, tuned",

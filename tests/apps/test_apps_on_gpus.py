@@ -19,15 +19,13 @@ GROUPING = SearchOptions(strategy="grouping")
 NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
 # The longest to compile and to run, whose kinds of Stages the others have, too.
 LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain", "bgu", "learned_demosaic")
-# Of most kinds one, for what OpenCL code has of its own.
-ON_OPENCL = ("harris", "hist", "iir_blur", "nl_means", "conv_layer", "depthwise_separable_conv")
-# Each app but the longest runs every time, on one of the two.
-ON_BOTH = (*ON_OPENCL, NETWORK[0])
+# Of most kinds one, for what OpenCL code has of its own. Each app but the longest runs every time, on one of the two.
+ON_OPENCL = ("harris", "hist", "iir_blur", "nl_means", "conv_layer", "depthwise_separable_conv", NETWORK[0])
 
 
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
-@pytest.mark.parametrize("name", ON_BOTH)
+@pytest.mark.parametrize("name", ON_OPENCL)
 def test_grouping_computes_the_reference_on_opencl(name: str, computes_reference) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()
@@ -40,7 +38,7 @@ def test_grouping_computes_the_reference_on_opencl(name: str, computes_reference
 
 
 @pytest.mark.usefixtures("emulated_gpu")
-@pytest.mark.parametrize("name", slow_but((), [*metol_apps.names("full"), *NETWORK], further={*LONGEST, *ON_BOTH}))
+@pytest.mark.parametrize("name", slow_but((), [*metol_apps.names("full"), *NETWORK], further={*LONGEST, *ON_OPENCL}))
 def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes_reference) -> None:
     app = metol_apps.get(name)
     pipeline = app.build()

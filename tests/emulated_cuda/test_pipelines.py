@@ -2,7 +2,7 @@
 
 import halide as hl
 import pytest
-from slow_cases import EXHAUSTIVE, half_of, slow_but
+from slow_cases import half_of, marks_of, slow_but
 from small_pipelines import EMULATED_TARGET, PIPELINES, ExactRuns, gpu_space, schedule_with
 
 import metol
@@ -25,10 +25,7 @@ def test_schedules_for_cuda_keep_the_result(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [(name, (1,)) for name in QUICK_NAMES[:2]]
-    + [
-        pytest.param(name, (2,), marks=EXHAUSTIVE if name in half_of(PIPELINES, ()) else pytest.mark.slow)
-        for name in PIPELINES
-    ],
+    + [pytest.param(name, (2,), marks=marks_of(name, half_of(PIPELINES, ()))) for name in PIPELINES],
 )
 def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
     dag, space = gpu_space(PIPELINES[name])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import halide as hl
 import pytest
-from slow_cases import EXHAUSTIVE, half_of
+from slow_cases import half_of, marks_of
 from small_pipelines import (
     EMULATED_TARGET,
     PIPELINES,
@@ -255,11 +255,7 @@ COPYING = ("matmul", "convolution", "chain", "tuples", "transpose", "channels", 
 @pytest.mark.usefixtures("emulated_gpu")
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("matmul_output", 1)]
-    + [
-        pytest.param(name, 2, marks=EXHAUSTIVE if name in half_of(COPYING, ()) else pytest.mark.slow)
-        for name in COPYING
-    ],
+    [("matmul_output", 1)] + [pytest.param(name, 2, marks=marks_of(name, half_of(COPYING, ()))) for name in COPYING],
 )
 def test_copies_keep_the_result_under_random_loop_nests(name: str, count: int) -> None:
     build = PIPELINES[name]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from slow_cases import EXHAUSTIVE, half_of, slow_but
+from slow_cases import half_of, marks_of, slow_but
 from small_pipelines import PIPELINES, ExactRuns, X, Y, chain, finish, gpu_space, image, schedule_with
 
 import metol
@@ -37,7 +37,7 @@ def test_schedules_for_opencl_keep_the_result(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [(name, (1,)) for name in QUICK_NAMES[:2]]
-    + [pytest.param(name, (2,), marks=EXHAUSTIVE if name in SEARCHED else pytest.mark.slow) for name in PIPELINES],
+    + [pytest.param(name, (2,), marks=marks_of(name, SEARCHED)) for name in PIPELINES],
 )
 def test_random_loop_nests_keep_the_result(name: str, seeds: tuple[int, ...]) -> None:
     dag, space = gpu_space(PIPELINES[name])
