@@ -46,6 +46,18 @@ def test_autoschedule_keeps_the_result(name: str) -> None:
     ExactRuns(name).check(result.schedule)
 
 
+def test_func_that_a_condition_keeps_within_an_input_is_computed() -> None:
+    source, output = image(40, 3), hl.Func("output")
+    doubled, weighted = hl.Func("doubled"), hl.Func("weighted")
+    doubled[X, Y] = 2 * source[X, Y]
+    weighted[X, Y] = hl.select(Y < 3, doubled[X, Y], 1)
+    output[X, Y] = weighted[X, Y] // weighted[X, 3]
+    result = metol.autoschedule(finish(output, sizes=(40, 3)), options=QUICK, threads=2)
+    assert (result.origin, result.fallbacks) == ("search", ())
+    computed = {d.func for d in result.schedule.directives if d.call in (Call.COMPUTE_ROOT, Call.COMPUTE_AT)}
+    assert next(func.index for func in result.schedule.funcs if func.name == "doubled") in computed
+
+
 def test_autoschedule_works_in_place(capfd: pytest.CaptureFixture[str]) -> None:
     pipeline, other = blur(), blur()
     result = metol.autoschedule(pipeline, options=QUICK, threads=2)

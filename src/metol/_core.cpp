@@ -234,6 +234,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_boundary_condition", &Func::is_boundary_condition)
         .def_readonly("origin", &Func::origin)
         .def_readonly("is_wrapper", &Func::is_wrapper)
+        .def_readonly("is_inlinable", &Func::is_inlinable)
         .def_readonly("must_inline", &Func::must_inline)
         .def_readonly("has_known_place", &Func::has_known_place)
         .def_readonly("stages", &Func::stages)

@@ -10,6 +10,7 @@ from small_pipelines import (
     HEIGHT,
     PIPELINES,
     WIDTH,
+    C,
     X,
     Y,
     boundary,
@@ -63,6 +64,28 @@ def test_safe_schedule_is_accepted(name: str) -> None:
     pipeline = PIPELINES[name]()
     directives = safe_directives(extract(pipeline), 32)
     assert make_gate(PIPELINES[name]).refusal(Schedule(describe_funcs(pipeline), directives)) == ""
+
+
+def three_planes() -> hl.Pipeline:
+    """A fourth plane, which no image has, is made by a `select`."""
+    source, bounded, weighted, output = image(WIDTH, 3), hl.Func("bounded"), hl.Func("weighted"), hl.Func("output")
+    bounded[X, C] = source[hl.clamp(X, 0, WIDTH - 1), C]
+    weighted[X, C] = hl.select(C < 3, bounded[X - 1, C] + bounded[X + 1, C], 2)
+    output[X, C] = weighted[X, C] // weighted[X, 3]
+    return finish(output, sizes=(WIDTH, 3))
+
+
+def test_plane_that_inlining_alone_asks_for_is_refused_and_the_safe_schedule_asks_for_none() -> None:
+    pipeline = three_planes()
+    dag = extract(pipeline)
+    at_root = root_directives(dag)
+    funcs = describe_funcs(pipeline)
+    (bounded,) = (func.index for func in funcs if func.name == "bounded")
+    inlined = Schedule(funcs, tuple(d for d in at_root if d.func != bounded))
+    assert "0 to 3 in dimension 1 of `source`, where the algorithm needs 0 to 2" in make_gate(three_planes).refusal(
+        inlined
+    )
+    assert make_gate(three_planes).refusal(Schedule(funcs, safe_directives(dag, 32))) == ""
 
 
 @pytest.mark.parametrize("tail", [Tail.GUARD_WITH_IF, Tail.PREDICATE])

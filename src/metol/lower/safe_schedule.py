@@ -67,18 +67,9 @@ def _scheduled(dag: PipelineDag, kept: Collection[int]) -> list[int]:
 
 
 def _passes_on_one_value(dag: PipelineDag, position: int) -> bool:
-    """Is the Func pure, and reads one value at one place? However many such are inlined, no work is multiplied."""
+    """May the Func be inlined, and reads one value at one place? However many such are, no work is multiplied."""
     func = dag.funcs[position]
-    if func.is_output or func.is_extern or len(func.stages) != 1:
-        return False
-    if any(dag.stages[s].is_extern for s in range(len(dag.stages)) if _reads(dag.stages[s], position)):
-        return False
-    pure = dag.stages[func.stages[0]]
-    return not pure.is_undef and sum(edge.calls for edge in pure.edges) <= 1
-
-
-def _reads(stage: _core.Stage, producer: int) -> bool:
-    return any(edge.producer == producer for edge in stage.edges)
+    return func.is_inlinable and sum(edge.calls for edge in dag.stages[func.stages[0]].edges) <= 1
 
 
 def _stage_directives(dag: PipelineDag, stage: _core.Stage, vector_bytes: int) -> list[Directive]:

@@ -172,6 +172,7 @@ struct Func {
     // and what `in()` made those after.
     int32_t origin = -1;
     bool is_wrapper = false;          // a copy for one consumer, made by `in()` of ours: not there if inlined
+    bool is_inlinable = false;        // pure, internal, no updates, and inlined it asks no more of inputs
     bool must_inline = false;         // asked for points without bounds: Halide compiles it only inlined
     bool has_known_place = false;     // an output, of the place or size of which Halide is told something
     std::vector<int32_t> stages;      // Stage ids, pure definition first; an input has none

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "bounds.hpp"
 #include "extern_stages.hpp"
 #include "halide_reader.hpp"
 #include "identities.hpp"
+#include "inlinable.hpp"
 #include "reads_apart.hpp"
 #include "stage_ops.hpp"
 #include "unbounded.hpp"
@@ -89,6 +91,7 @@ class Extraction {
             const std::string& name = dag_->funcs[static_cast<size_t>(producer)].name;
             return first_call_text(sources_[static_cast<size_t>(reader)].function.values(), name, ids_);
         });
+        mark_inlinable(*dag_, conditional_reads_);
         hash_algorithm();
         return dag_;
     }
@@ -338,6 +341,10 @@ class Extraction {
         tell_reads_apart(expressions_of(definition), dag_->funcs, {graph, reader, region_reader}, stage);
         const auto& reads = region_reader.unbounded_reads();
         unbounded_reads_.insert(unbounded_reads_.end(), reads.begin(), reads.end());
+        RegionReader other_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
+        std::ranges::move(conditional_reads(static_cast<int32_t>(dag_->stages.size()), expressions_of(definition),
+                                            definition.predicate(), other_reader),
+                          std::back_inserter(conditional_reads_));
         return stage;
     }
 
@@ -464,6 +471,7 @@ class Extraction {
     FuncIds ids_;
     hi::FuncValueBounds value_bounds_;
     std::vector<UnboundedRead> unbounded_reads_;
+    std::vector<ConditionalRead> conditional_reads_;
     std::string signature_;  // of the algorithm, to be hashed
 };
 

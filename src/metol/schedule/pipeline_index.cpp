@@ -104,12 +104,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
             continue;
         }
         const Stage& pure = dag->stages[static_cast<size_t>(func.stages[0])];
-        bool is_read_by_extern = false;
-        for (const Consumer& consumer : consumers[f]) {
-            is_read_by_extern = is_read_by_extern || dag->stages[static_cast<size_t>(consumer.stage)].is_extern;
-        }
-        is_inlinable[f] =
-            func.stages.size() == 1 && !func.is_output && !func.is_extern && !pure.is_undef && !is_read_by_extern;
+        is_inlinable[f] = func.is_inlinable;
         const bool is_pointless = pure.is_identity && !func.is_wrapper;
         must_inline[f] = is_inlinable[f] && !is_closed[f] && (is_pointless || func.must_inline);
         order.push_back(static_cast<int32_t>(f));

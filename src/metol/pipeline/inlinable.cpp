@@ -1,0 +1,237 @@
+#include "inlinable.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "bounds.hpp"
+
+namespace metol {
+namespace {
+
+using Halide::Expr;
+using hi::Call;
+
+// Makes the branches of a `select` depend on its condition, as Halide does before it infers what a Stage needs.
+class BranchOnConditions : public hi::IRGraphMutator {
+  public:
+    using hi::IRGraphMutator::mutate;
+
+  protected:
+    using hi::IRGraphMutator::visit;
+    Expr visit(const hi::Select* op) override {
+        const Expr expr = hi::IRGraphMutator::visit(op);
+        const auto* select = expr.as<hi::Select>();
+        if (!select || !hi::is_pure(select->condition)) {
+            return expr;
+        }
+        return Call::make(select->type, Call::if_then_else,
+                          {select->condition, select->true_value, select->false_value}, Call::PureIntrinsic);
+    }
+};
+
+bool may_be_inlined(const PipelineDag& dag, size_t func) {
+    const Func& described = dag.funcs[func];
+    if (described.is_input || described.is_output || described.is_extern || described.stages.size() != 1 ||
+        dag.stages[static_cast<size_t>(described.stages[0])].is_undef) {
+        return false;
+    }
+    return std::ranges::none_of(dag.stages, [&](const Stage& stage) {
+        return stage.is_extern && std::ranges::any_of(stage.edges, [&](const Edge& edge) {
+                   return static_cast<size_t>(edge.producer) == func;
+               });
+    });
+}
+
+using Region = std::vector<Interval>;
+
+bool holds(const Region& whole, const Region& part) {
+    if (whole.empty()) {
+        return part.empty();
+    }
+    for (size_t d = 0; d < part.size(); d++) {
+        if (part[d].min < whole[d].min || part[d].max > whole[d].max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void grow(Region& whole, const Region& part) {
+    if (whole.empty()) {
+        whole = part;
+        return;
+    }
+    for (size_t d = 0; d < whole.size(); d++) {
+        include(whole[d], part[d]);
+    }
+}
+
+// Follows what is needed of each Func, and what would be asked of it where it and all between it and what reads it is
+// inlined, from the outputs to the inputs.
+class InputFollower {
+  public:
+    InputFollower(PipelineDag& dag, const std::vector<ConditionalRead>& reads)
+        : dag_(dag), conditional_(dag.stages.size()), needed_(dag.funcs.size()), asked_(dag.funcs.size()) {
+        for (const ConditionalRead& read : reads) {
+            conditional_[static_cast<size_t>(read.stage)].push_back(&read);
+        }
+    }
+
+    void run() {
+        for (const int32_t output : dag_.outputs) {
+            needed_[static_cast<size_t>(output)] = dag_.funcs[static_cast<size_t>(output)].estimate;
+        }
+        for (size_t f = dag_.funcs.size(); f-- > 0;) {
+            for (const int32_t stage : dag_.funcs[f].stages) {
+                need(static_cast<size_t>(stage), loop_intervals(dag_.stages[static_cast<size_t>(stage)], needed_[f]));
+            }
+        }
+        for (size_t f = dag_.funcs.size(); f-- > 0;) {
+            Func& func = dag_.funcs[f];
+            if (func.is_inlinable && !holds(needed_[f], asked_[f])) {
+                pass_on(func, asked_[f]);
+            }
+            if (func.is_inlinable && relies_on_condition(f)) {
+                func.is_inlinable = func.must_inline;
+            }
+        }
+    }
+
+  private:
+    // A Stage that is computed.
+    void need(size_t s, const std::vector<Interval>& loops) {
+        for (const Edge& edge : dag_.stages[s].edges) {
+            const Region region = region_of(edge.bounds, loops);
+            const size_t source = behind(edge.producer);
+            if (dag_.funcs[source].is_input) {
+                grow(needed_[source], region);
+                grow(needed_[static_cast<size_t>(edge.producer)], region);  // of a copy
+                continue;
+            }
+            grow(asked_[source], region);
+            grow(needed_[source], needed_of(s, edge, loops));
+        }
+    }
+
+    // What a Stage needs of a producer by its conditions.
+    Region needed_of(size_t s, const Edge& edge, const std::vector<Interval>& loops) const {
+        const auto read = std::ranges::find_if(conditional_[s], [&](const ConditionalRead* each) {
+            return each->producer == edge.producer && each->bounds.size() == edge.bounds.size();
+        });
+        return region_of(read == conditional_[s].end() ? edge.bounds : (*read)->bounds, loops);
+    }
+
+    // A Func that is inlined into something that asks for a region of it.
+    void pass_on(Func& func, const Region& asked) {
+        const Stage& stage = dag_.stages[static_cast<size_t>(func.stages[0])];
+        const std::vector<Interval> loops = loop_intervals(stage, asked);
+        for (const Edge& edge : stage.edges) {
+            const Region region = region_of(edge.bounds, loops);
+            const size_t source = behind(edge.producer);
+            if (!dag_.funcs[source].is_input) {
+                grow(asked_[source], region);
+            } else if (!holds(needed_[source], region)) {
+                func.is_inlinable = func.must_inline;
+            }
+        }
+    }
+
+    // Does a condition of a Func keep what it reads within an input? It need not once the Func is inlined: of `f(x, 3)`
+    // Halide does not find that `3 < 3` never holds.
+    bool relies_on_condition(size_t f) const {
+        const auto s = static_cast<size_t>(dag_.funcs[f].stages[0]);
+        const std::vector<Interval> loops = loop_intervals(dag_.stages[s], needed_[f]);
+        return std::ranges::any_of(dag_.stages[s].edges, [&](const Edge& edge) {
+            const Region region = region_of(edge.bounds, loops);
+            const auto producer = static_cast<size_t>(edge.producer);
+            return !holds(needed_[producer], region) && is_beyond_inputs(producer, region);
+        });
+    }
+
+    // Is more of an input needed than there is, where a region of a Func is computed?
+    bool is_beyond_inputs(size_t func, const Region& computed) const {
+        std::vector<Region> regions(dag_.funcs.size());
+        regions[func] = computed;
+        for (size_t f = func + 1; f-- > 0;) {
+            if (holds(needed_[f], regions[f])) {
+                continue;
+            }
+            for (const int32_t stage : dag_.funcs[f].stages) {
+                const auto s = static_cast<size_t>(stage);
+                const std::vector<Interval> loops = loop_intervals(dag_.stages[s], regions[f]);
+                for (const Edge& edge : dag_.stages[s].edges) {
+                    grow(regions[static_cast<size_t>(edge.producer)], needed_of(s, edge, loops));
+                }
+            }
+        }
+        for (size_t f = 0; f < regions.size(); f++) {
+            if (dag_.funcs[f].is_input && !holds(needed_[f], regions[f])) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    // The input that a Func is a copy of, or the Func: that it could be computed is no reason to have a copy.
+    size_t behind(int32_t func) const {
+        const auto f = static_cast<size_t>(func);
+        if (!dag_.funcs[f].is_wrapper) {
+            return f;
+        }
+        const Stage& copy = dag_.stages[static_cast<size_t>(dag_.funcs[f].stages[0])];
+        const auto source = static_cast<size_t>(copy.edges[0].producer);
+        return dag_.funcs[source].is_input ? source : f;
+    }
+
+    static Region region_of(std::span<const BoundPair> bounds, const std::vector<Interval>& loops) {
+        Region region(bounds.size());
+        evaluate(bounds, loops, region);
+        return region;
+    }
+
+    PipelineDag& dag_;
+    std::vector<std::vector<const ConditionalRead*>> conditional_;  // [Stages]
+    std::vector<Region> needed_;                                    // [Funcs] where each is computed
+    std::vector<Region> asked_;                                     // [Funcs] where conditions are not looked at
+};
+
+}  // namespace
+
+std::vector<ConditionalRead> conditional_reads(int32_t stage, const std::vector<Expr>& exprs, const Expr& predicate,
+                                               RegionReader& reader) {
+    bool has_conditions = false;
+    std::vector<Expr> branching;
+    for (const Expr& expr : exprs) {
+        branching.push_back(BranchOnConditions().mutate(expr));
+        has_conditions = has_conditions || !branching.back().same_as(expr);
+    }
+    std::vector<ConditionalRead> reads;
+    if (!has_conditions) {
+        return reads;
+    }
+    try {
+        for (const auto& [producer, region] : reader.regions(branching, predicate)) {
+            ConditionalRead read{stage, producer, {}};
+            for (const BoundRefPair& bounds : region) {
+                auto min = finish_bound(bounds.min), max = finish_bound(bounds.max);
+                if (!min || !max) {
+                    return {};
+                }
+                read.bounds.push_back({std::move(*min), std::move(*max)});
+            }
+            reads.push_back(std::move(read));
+        }
+    } catch (const PipelineError&) {
+        return {};
+    }
+    return reads;
+}
+
+void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads) {
+    for (size_t f = 0; f < dag.funcs.size(); f++) {
+        dag.funcs[f].is_inlinable = may_be_inlined(dag, f);
+    }
+    InputFollower(dag, reads).run();
+}
+
+}  // namespace metol

@@ -1,0 +1,125 @@
+"""Which Funcs may be inlined, held against what Halide asks of inputs."""
+
+from collections.abc import Callable
+
+import halide as hl
+import pytest
+from sample_algorithms import C, X, image
+
+from metol.pipeline import PipelineDag, Staging, extract
+
+PLANES = 3
+
+Reads = Callable[[hl.Func], hl.Func]
+
+
+def of_reader(reader: Reads) -> tuple[hl.Pipeline, hl.ImageParam, hl.Func]:
+    """Three planes of `output`, from four of what reads the three of an image by way of the Func `plane`."""
+    source, plane, output = image("source", (20, PLANES), hl.Int(32)), hl.Func("plane"), hl.Func("output")
+    plane[X, C] = source[X, C] + 1
+    read = reader(plane)
+    output[X, C] = read[X, C] + read[X, PLANES]
+    output.set_estimates([(0, 20), (0, PLANES)])
+    read.compute_root()
+    return hl.Pipeline(output), source, plane
+
+
+def asked_for(pipeline: hl.Pipeline, source: hl.ImageParam) -> list[tuple[int, int]]:
+    """The region of an input that Halide asks for."""
+    pipeline.infer_input_bounds([20, PLANES])
+    sides = [source.get().dim(d) for d in range(2)]
+    return [(side.min(), side.extent()) for side in sides]
+
+
+def is_inlinable(dag: PipelineDag) -> dict[str, bool]:
+    return {func.name.split("$")[0]: func.is_inlinable for func in dag.funcs}
+
+
+def defined(value: hl.Expr, name: str = "reader") -> hl.Func:
+    func = hl.Func(name)
+    func[X, C] = value
+    return func
+
+
+def summed(value: hl.Expr) -> hl.Func:
+    func = defined(hl.i32(0))
+    func[X, C] += value
+    return func
+
+
+def _through_another(plane: hl.Func) -> hl.Func:
+    middle = defined(plane[X, C] + plane[X + 1, C], "middle")
+    return defined(hl.select(C < PLANES, middle[X, C], 0))
+
+
+def _where(plane: hl.Func) -> hl.Func:
+    r = hl.RDom([(0, 4)], "r")
+    r.where(C < PLANES)
+    return summed(plane[X + r.x, C])
+
+
+READERS: dict[str, tuple[Reads, bool]] = {
+    "select": (lambda plane: defined(hl.select(C < PLANES, plane[X, C], 0)), False),
+    "other_branch": (lambda plane: defined(hl.select(C >= PLANES, 0, plane[X, C])), False),
+    "inside": (lambda plane: defined(2 * hl.select(C < PLANES, 1 + plane[X, C], 0) + X), False),
+    "update": (lambda plane: summed(hl.select(C < PLANES, plane[X, C], 0)), False),
+    "through_another": (_through_another, False),
+    "clamp": (lambda plane: defined(hl.select(C < PLANES, plane[X, hl.min(C, PLANES - 1)], 0)), True),
+    "where": (_where, True),
+    "first_dimension": (lambda plane: defined(hl.select(X > 3, plane[X, hl.clamp(C, 0, PLANES - 1)], 0)), False),
+    "no_condition": (lambda plane: defined(plane[X, C]), True),
+    "no_interval": (lambda plane: defined(hl.select(C != 1, plane[X, C], 0)), True),
+}
+
+
+@pytest.mark.parametrize("name", list(READERS))
+def test_what_only_a_condition_keeps_from_an_input_is_not_inlined(name: str) -> None:
+    reader, may_be = READERS[name]
+    pipeline, source, plane = of_reader(reader)
+    marks = is_inlinable(extract(pipeline))
+    assert marks["plane"] == may_be
+    assert not marks["source_im"]
+    assert not marks["output"]
+    inlined = asked_for(pipeline, source)
+    pipeline, source, plane = of_reader(reader)
+    plane.compute_root()
+    assert (inlined == asked_for(pipeline, source)) == may_be
+
+
+@pytest.mark.parametrize("name", ["select", "through_another", "clamp", "no_condition"])
+def test_what_has_the_condition_is_not_inlined_either(name: str) -> None:
+    reader, may_be = READERS[name]
+    marks = is_inlinable(extract(of_reader(reader)[0]))
+    assert marks["reader"] == may_be
+
+
+def test_what_something_else_reads_without_a_condition_may_be_inlined() -> None:
+    source, plane = image("source", (20, PLANES + 1), hl.Int(32)), hl.Func("plane")
+    plane[X, C] = source[X, C] + 1
+    guarded = defined(hl.select(C < PLANES, plane[X, C], 0), "guarded")
+    output = defined(guarded[X, C] + plane[X, C], "output")
+    output.set_estimates([(0, 20), (0, PLANES + 1)])
+    assert is_inlinable(extract(hl.Pipeline(output)))["plane"]
+
+
+def test_a_condition_that_the_estimates_always_meet_is_no_reason() -> None:
+    source, plane = image("source", (20, PLANES), hl.Int(32)), hl.Func("plane")
+    plane[X, C] = source[X, C] + 1
+    output = defined(hl.select(C < PLANES, plane[X, C], 0), "output")
+    output.set_estimates([(0, 20), (0, PLANES)])
+    assert is_inlinable(extract(hl.Pipeline(output)))["plane"]
+
+
+def test_the_reader_of_a_copy_is_computed_and_not_the_copy() -> None:
+    pipeline, _, _ = of_reader(READERS["select"][0])
+    dag = extract(pipeline)
+    ids = {func.name.split("$")[0]: position for position, func in enumerate(dag.funcs)}
+    copied = extract(pipeline, stagings=[Staging(ids["source_im"], ids["plane"])])
+    wrapper = next(func for func in copied.funcs if func.is_wrapper)
+    assert wrapper.is_inlinable
+    assert not is_inlinable(copied)["plane"]
+
+
+def test_updates_outputs_and_inputs_are_not_inlined() -> None:
+    pipeline, _, _ = of_reader(lambda plane: summed(plane[X, C]))
+    assert [name for name, may_be in is_inlinable(extract(pipeline)).items() if may_be] == ["plane"]
