@@ -93,6 +93,23 @@ def test_what_has_the_condition_is_not_inlined_either(name: str) -> None:
     assert marks["reader"] == may_be
 
 
+@pytest.mark.parametrize("is_inlined", [False, True])
+def test_condition_on_an_input_itself_is_not_looked_at(is_inlined: bool) -> None:
+    source = image("source", (20, PLANES), hl.Int(32))
+    guarded = defined(hl.select(C < PLANES, source[X, C], 0), "guarded")
+    reader = defined(hl.select(C < PLANES, guarded[X, C], 0))
+    output = defined(reader[X, C] + reader[X, PLANES], "output")
+    output.set_estimates([(0, 20), (0, PLANES)])
+    pipeline = hl.Pipeline(output)
+    marks = is_inlinable(extract(pipeline))
+    assert not marks["guarded"]
+    assert not marks["reader"]
+    guarded.compute_root()
+    if not is_inlined:
+        reader.compute_root()
+    assert asked_for(pipeline, source) == [(0, 20), (0, PLANES + is_inlined)]
+
+
 def test_what_something_else_reads_without_a_condition_may_be_inlined() -> None:
     source, plane = image("source", (20, PLANES + 1), hl.Int(32)), hl.Func("plane")
     plane[X, C] = source[X, C] + 1

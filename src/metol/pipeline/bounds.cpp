@@ -113,8 +113,6 @@ std::vector<Interval> loop_intervals(const Stage& stage, std::span<const Interva
     return loops;
 }
 
-namespace {
-
 void grow(std::vector<Interval>& whole, std::span<const Interval> region) {
     if (whole.empty()) {
         whole.assign(region.begin(), region.end());
@@ -125,7 +123,14 @@ void grow(std::vector<Interval>& whole, std::span<const Interval> region) {
     }
 }
 
-}  // namespace
+bool is_within(std::span<const Interval> part, std::span<const Interval> whole) {
+    for (size_t d = 0; d < part.size(); d++) {
+        if (part[d].min < whole[d].min || part[d].max > whole[d].max) {
+            return false;
+        }
+    }
+    return true;
+}
 
 void grow_by_reads(const PipelineDag& dag, const Func& func, std::span<const Interval> computed,
                    std::vector<std::vector<Interval>>& required) {

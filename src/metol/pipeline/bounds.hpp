@@ -50,6 +50,12 @@ inline void include(Interval& a, const Interval& b) {
     a.max = a.max > b.max ? a.max : b.max;
 }
 
+// The same of whole regions; `whole` may be empty yet.
+void grow(std::vector<Interval>& whole, std::span<const Interval> region);
+
+// Does one region lie in another? An empty one lies in all.
+bool is_within(std::span<const Interval> part, std::span<const Interval> whole);
+
 // The intervals of the loops of `stage` when `required` is the region required of its Func.
 std::vector<Interval> loop_intervals(const Stage& stage, std::span<const Interval> required);
 

@@ -341,9 +341,8 @@ class Extraction {
         tell_reads_apart(expressions_of(definition), dag_->funcs, {graph, reader, region_reader}, stage);
         const auto& reads = region_reader.unbounded_reads();
         unbounded_reads_.insert(unbounded_reads_.end(), reads.begin(), reads.end());
-        RegionReader other_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
         std::ranges::move(conditional_reads(static_cast<int32_t>(dag_->stages.size()), expressions_of(definition),
-                                            definition.predicate(), other_reader),
+                                            definition.predicate(), region_reader),
                           std::back_inserter(conditional_reads_));
         return stage;
     }

@@ -29,42 +29,7 @@ class BranchOnConditions : public hi::IRGraphMutator {
     }
 };
 
-bool may_be_inlined(const PipelineDag& dag, size_t func) {
-    const Func& described = dag.funcs[func];
-    if (described.is_input || described.is_output || described.is_extern || described.stages.size() != 1 ||
-        dag.stages[static_cast<size_t>(described.stages[0])].is_undef) {
-        return false;
-    }
-    return std::ranges::none_of(dag.stages, [&](const Stage& stage) {
-        return stage.is_extern && std::ranges::any_of(stage.edges, [&](const Edge& edge) {
-                   return static_cast<size_t>(edge.producer) == func;
-               });
-    });
-}
-
 using Region = std::vector<Interval>;
-
-bool holds(const Region& whole, const Region& part) {
-    if (whole.empty()) {
-        return part.empty();
-    }
-    for (size_t d = 0; d < part.size(); d++) {
-        if (part[d].min < whole[d].min || part[d].max > whole[d].max) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void grow(Region& whole, const Region& part) {
-    if (whole.empty()) {
-        whole = part;
-        return;
-    }
-    for (size_t d = 0; d < whole.size(); d++) {
-        include(whole[d], part[d]);
-    }
-}
 
 // Follows what is needed of each Func, and what would be asked of it where it and all between it and what reads it is
 // inlined, from the outputs to the inputs.
@@ -73,7 +38,9 @@ class InputFollower {
     InputFollower(PipelineDag& dag, const std::vector<ConditionalRead>& reads)
         : dag_(dag), conditional_(dag.stages.size()), needed_(dag.funcs.size()), asked_(dag.funcs.size()) {
         for (const ConditionalRead& read : reads) {
-            conditional_[static_cast<size_t>(read.stage)].push_back(&read);
+            if (!dag.funcs[behind(static_cast<size_t>(read.producer))].is_input) {
+                conditional_[static_cast<size_t>(read.stage)].push_back(&read);
+            }
         }
     }
 
@@ -88,7 +55,7 @@ class InputFollower {
         }
         for (size_t f = dag_.funcs.size(); f-- > 0;) {
             Func& func = dag_.funcs[f];
-            if (func.is_inlinable && !holds(needed_[f], asked_[f])) {
+            if (func.is_inlinable && !is_within(asked_[f], needed_[f])) {
                 pass_on(func, asked_[f]);
             }
             if (func.is_inlinable && relies_on_condition(f)) {
@@ -101,19 +68,15 @@ class InputFollower {
     // A Stage that is computed.
     void need(size_t s, const std::vector<Interval>& loops) {
         for (const Edge& edge : dag_.stages[s].edges) {
-            const Region region = region_of(edge.bounds, loops);
-            const size_t source = behind(edge.producer);
-            if (dag_.funcs[source].is_input) {
-                grow(needed_[source], region);
-                grow(needed_[static_cast<size_t>(edge.producer)], region);  // of a copy
-                continue;
+            const auto producer = static_cast<size_t>(edge.producer);
+            grow(needed_[producer], needed_of(s, edge, loops));
+            if (!dag_.funcs[behind(producer)].is_input) {
+                grow(asked_[producer], region_of(edge.bounds, loops));
             }
-            grow(asked_[source], region);
-            grow(needed_[source], needed_of(s, edge, loops));
         }
     }
 
-    // What a Stage needs of a producer by its conditions.
+    // What a Stage needs of a producer, by its conditions where that is a Func.
     Region needed_of(size_t s, const Edge& edge, const std::vector<Interval>& loops) const {
         const auto read = std::ranges::find_if(conditional_[s], [&](const ConditionalRead* each) {
             return each->producer == edge.producer && each->bounds.size() == edge.bounds.size();
@@ -127,10 +90,10 @@ class InputFollower {
         const std::vector<Interval> loops = loop_intervals(stage, asked);
         for (const Edge& edge : stage.edges) {
             const Region region = region_of(edge.bounds, loops);
-            const size_t source = behind(edge.producer);
+            const size_t source = behind(static_cast<size_t>(edge.producer));
             if (!dag_.funcs[source].is_input) {
                 grow(asked_[source], region);
-            } else if (!holds(needed_[source], region)) {
+            } else if (!is_within(region, needed_[source])) {
                 func.is_inlinable = func.must_inline;
             }
         }
@@ -144,7 +107,7 @@ class InputFollower {
         return std::ranges::any_of(dag_.stages[s].edges, [&](const Edge& edge) {
             const Region region = region_of(edge.bounds, loops);
             const auto producer = static_cast<size_t>(edge.producer);
-            return !holds(needed_[producer], region) && is_beyond_inputs(producer, region);
+            return !is_within(region, needed_[producer]) && is_beyond_inputs(producer, region);
         });
     }
 
@@ -153,7 +116,7 @@ class InputFollower {
         std::vector<Region> regions(dag_.funcs.size());
         regions[func] = computed;
         for (size_t f = func + 1; f-- > 0;) {
-            if (holds(needed_[f], regions[f])) {
+            if (is_within(regions[f], needed_[f])) {
                 continue;
             }
             for (const int32_t stage : dag_.funcs[f].stages) {
@@ -165,7 +128,7 @@ class InputFollower {
             }
         }
         for (size_t f = 0; f < regions.size(); f++) {
-            if (dag_.funcs[f].is_input && !holds(needed_[f], regions[f])) {
+            if (dag_.funcs[f].is_input && !is_within(regions[f], needed_[f])) {
                 return true;
             }
         }
@@ -173,14 +136,13 @@ class InputFollower {
     }
 
     // The input that a Func is a copy of, or the Func: that it could be computed is no reason to have a copy.
-    size_t behind(int32_t func) const {
-        const auto f = static_cast<size_t>(func);
-        if (!dag_.funcs[f].is_wrapper) {
-            return f;
+    size_t behind(size_t func) const {
+        if (!dag_.funcs[func].is_wrapper) {
+            return func;
         }
-        const Stage& copy = dag_.stages[static_cast<size_t>(dag_.funcs[f].stages[0])];
+        const Stage& copy = dag_.stages[static_cast<size_t>(dag_.funcs[func].stages[0])];
         const auto source = static_cast<size_t>(copy.edges[0].producer);
-        return dag_.funcs[source].is_input ? source : f;
+        return dag_.funcs[source].is_input ? source : func;
     }
 
     static Region region_of(std::span<const BoundPair> bounds, const std::vector<Interval>& loops) {
@@ -228,8 +190,15 @@ std::vector<ConditionalRead> conditional_reads(int32_t stage, const std::vector<
 }
 
 void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads) {
-    for (size_t f = 0; f < dag.funcs.size(); f++) {
-        dag.funcs[f].is_inlinable = may_be_inlined(dag, f);
+    for (Func& func : dag.funcs) {
+        func.is_inlinable = !func.is_input && !func.is_output && !func.is_extern && func.stages.size() == 1 &&
+                            !dag.stages[static_cast<size_t>(func.stages[0])].is_undef;
+    }
+    for (const Stage& stage : dag.stages) {
+        for (const Edge& edge : stage.edges) {
+            Func& producer = dag.funcs[static_cast<size_t>(edge.producer)];
+            producer.is_inlinable = producer.is_inlinable && !stage.is_extern;
+        }
     }
     InputFollower(dag, reads).run();
 }

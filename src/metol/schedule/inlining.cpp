@@ -77,7 +77,7 @@ int64_t loads_written_out(const PipelineIndex& index, const LoopNest& nest, int 
 }  // namespace
 
 Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, int64_t max_recompute) {
-    if (!index.is_inlinable[static_cast<size_t>(func)]) {
+    if (!index.func(func).is_inlinable) {
         return Pruned::NotInlinable;
     }
     const Func& inlined = index.func(func);

@@ -74,7 +74,6 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
         is_closed.at(static_cast<size_t>(func)) = 1;
     }
     consumers.resize(count);
-    is_inlinable.resize(count);
     must_inline.resize(count);
     has_identity_computed.resize(count);
     minimum_points.resize(dag->stages.size());
@@ -104,9 +103,8 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
             continue;
         }
         const Stage& pure = dag->stages[static_cast<size_t>(func.stages[0])];
-        is_inlinable[f] = func.is_inlinable;
         const bool is_pointless = pure.is_identity && !func.is_wrapper;
-        must_inline[f] = is_inlinable[f] && !is_closed[f] && (is_pointless || func.must_inline);
+        must_inline[f] = func.is_inlinable && !is_closed[f] && (is_pointless || func.must_inline);
         order.push_back(static_cast<int32_t>(f));
     }
     find_aligned_reads();
@@ -165,7 +163,7 @@ void PipelineIndex::find_aligned_reads() {
             reads_as_aligned[static_cast<size_t>(s)] = is_aligned;
             is_any = is_any || is_aligned;
         }
-        is_reached[f] = (func.is_output && func.has_known_place) || (is_any && is_inlinable[f]);
+        is_reached[f] = (func.is_output && func.has_known_place) || (is_any && func.is_inlinable);
     }
 }
 

@@ -26,7 +26,6 @@ struct PipelineIndex {
     uint64_t id;                                   // of this object, in this process: no other has it, ever
     std::vector<std::vector<Consumer>> consumers;  // [Funcs]
     std::vector<int32_t> order;                    // Func ids, outputs first: every consumer before its producers
-    std::vector<uint8_t> is_inlinable;             // [Funcs] as in Func
     std::vector<uint8_t> must_inline;              // [Funcs] a single load, or asked for points without bounds
     std::vector<uint8_t> is_closed;                // [Funcs] nothing may be computed in its loops
     std::vector<uint8_t> has_identity_computed;    // [Funcs] the region computed is the region required

@@ -7,7 +7,7 @@ std::vector<DecisionFamily> inline_and_root(const PipelineIndex& index, int func
     Decision decision;
     decision.func = static_cast<int16_t>(func);
     const auto f = static_cast<size_t>(func);
-    if (options.allow_inline && index.is_inlinable[f]) {
+    if (options.allow_inline && index.func(func).is_inlinable) {
         decision.kind = DecisionKind::Inline;
         families.push_back({decision, {}});
         if (index.must_inline[f]) {

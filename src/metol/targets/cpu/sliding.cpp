@@ -48,15 +48,6 @@ int64_t points_a_turn(const PipelineIndex& index, const LoopNest& nest, const Si
     return points;
 }
 
-bool is_within(const Region& part, const Region& whole) {
-    for (size_t d = 0; d < part.size(); d++) {
-        if (part[d].min < whole[d].min || part[d].max > whole[d].max) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // Who reads a Func while the loop turns that its window slides over: other Funcs that slide there, and kHost for the
 // rest, looking through what is computed anew in each turn.
 constexpr int kHost = -1;

@@ -202,7 +202,7 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
         case DecisionKind::Parallel:
             return nest[decision.func].placement == Placement::Root;
         case DecisionKind::Inline:
-            return index.is_inlinable[static_cast<size_t>(decision.func)] != 0;
+            return index.func(decision.func).is_inlinable;
         case DecisionKind::At: {
             if (decision.is_split) {
                 return has_constant_region(index, nest, decision.func) && is_chunk_offered(index, nest, decision);
