@@ -118,8 +118,11 @@ const std::vector<int64_t>& known_excesses(const PipelineIndex& index, const Loo
     return kept.add(key) = std::move(made);
 }
 
-bool reads_outside(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& schedule,
-                   int64_t excess) {
+// Does a window that begins `excess` early ask for more of an input than the pipeline needs, where these Funcs, which
+// it reads, are computed with it?
+template <typename GoesAlong>
+bool reads_outside_with(const PipelineIndex& index, const FuncSchedule& schedule, int64_t excess,
+                        const GoesAlong& goes_along) {
     std::vector<Region> needed(static_cast<size_t>(index.func_count()));
     Region& own = needed[static_cast<size_t>(schedule.func)];
     own = index.func(schedule.func).root_region;
@@ -127,10 +130,7 @@ bool reads_outside(const PipelineIndex& index, const LoopNest& nest, Regions& re
     // Producers come before what consumes them, inputs aside.
     for (int func = schedule.func; func >= 0; func--) {
         const Region computed = needed[static_cast<size_t>(func)];
-        const Placement placement = nest[func].placement;
-        const bool is_inlined = placement == Placement::Inline || index.must_inline[static_cast<size_t>(func)];
-        const bool goes_along = is_inlined || (placement == Placement::At && regions.is_inside(func, schedule.compute));
-        if (goes_along && !computed.empty()) {
+        if (!computed.empty() && (func == schedule.func || goes_along(func))) {
             grow_by_reads(*index.dag, index.func(func), computed, needed);
         }
     }
@@ -141,6 +141,29 @@ bool reads_outside(const PipelineIndex& index, const LoopNest& nest, Regions& re
         }
     }
     return false;
+}
+
+// The same with all that it reads computed with it, which asks for no less: of a pipeline that clamps what it reads, no
+// loop nest does. It depends on the window alone, and is kept.
+bool may_read_outside(const PipelineIndex& index, const FuncSchedule& schedule, int64_t excess) {
+    thread_local SiteTable<uint8_t, kKeptLoops> kept;
+    kept.lend();
+    uint64_t key = combine(index.id, static_cast<uint64_t>(schedule.func));
+    key = combine(combine(key, static_cast<uint64_t>(schedule.slide_dim)), static_cast<uint64_t>(excess));
+    if (const uint8_t* found = kept.find(key)) {
+        return *found != 0;
+    }
+    const bool made = reads_outside_with(index, schedule, excess, [](int) { return true; });
+    return (kept.add(key) = made ? 1 : 0) != 0;
+}
+
+bool reads_outside(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& schedule,
+                   int64_t excess) {
+    return may_read_outside(index, schedule, excess) && reads_outside_with(index, schedule, excess, [&](int func) {
+               const Placement placement = nest[func].placement;
+               const bool is_inlined = placement == Placement::Inline || index.must_inline[static_cast<size_t>(func)];
+               return is_inlined || (placement == Placement::At && regions.is_inside(func, schedule.compute));
+           });
 }
 
 }  // namespace
