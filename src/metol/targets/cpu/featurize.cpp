@@ -264,6 +264,24 @@ bool GroupFeaturizer::are_apart(const StageContext& context) {
     return true;
 }
 
+// Does the compiler add up what the steps of a tile add to a scalar, before it adds that to the sum? So it does with
+// vectors of what lies side by side in memory.
+bool GroupFeaturizer::adds_up_beforehand(const StageContext& context) const {
+    const Stage& stage = index_.stage(context.id);
+    for (size_t loop = 0; loop < stage.loops.size(); loop++) {
+        const bool is_unrolled = stage.loops[loop].is_reduction && context.tile[loop] > 1;
+        const auto is_dense = [&](const EffectiveAccess& access) {
+            const auto dense = static_cast<size_t>(nest_[access.producer].innermost_dim);
+            return access.producer == stage.func || dense >= access.jacobian.size() ||
+                   access.jacobian[dense][loop] == 1;
+        };
+        if (is_unrolled && !std::ranges::all_of(context.reads.accesses, is_dense)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void GroupFeaturizer::count_waits(const StageContext& context, double sums, double steps, double turns, float* out) {
     // Each step loads about as much as it adds to.
     const double seen = 1 - kLookAhead / (2 * sums * turns);
@@ -341,8 +359,9 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
                              !stage.has_data_dependent_write && !moves_while_reducing(stage) && !are_lanes_apart &&
                              are_apart(context);
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
-    if (is_promoted && turns_inside > 1 && width > 1) {
-        count_waits(context, accumulators, context.iterations_of_tile * reduced, turns_inside * reduced, out);
+    if (is_promoted && turns_inside > 1) {
+        const double steps = width == 1 && adds_up_beforehand(context) ? 1 : reduced;
+        count_waits(context, accumulators, context.iterations_of_tile * steps, turns_inside * steps, out);
     }
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;

@@ -125,6 +125,7 @@ class GroupFeaturizer {
     bool is_unrolled(const StageContext& context) const;
     void roll(StageContext& context, float* out) const;
     bool are_apart(const StageContext& context);
+    bool adds_up_beforehand(const StageContext& context) const;
     // How many of `steps` of a reduction whose `sums`, in registers, wait for each other through `turns` steps on end.
     void count_waits(const StageContext& context, double sums, double steps, double turns, float* out);
     void count_loads(const StageContext& context, float* out);
