@@ -20,7 +20,7 @@ R = hl.RDom([(0, COUNT)], "r")
 
 
 def total(apart: int = 1) -> hl.Func:
-    """The sum of every so manieth element of an image."""
+    """The sum of elements of an image that lie so far apart."""
     source = image(COUNT * apart, pixel=hl.Float(32))
     result = hl.Func("total")
     result[()] = 0.0

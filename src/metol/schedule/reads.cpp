@@ -252,10 +252,7 @@ std::shared_ptr<const StageReads> effective_reads(const PipelineIndex& index, co
     thread_local SiteTable<std::shared_ptr<const StageReads>, kKeptReads> kept;
     kept.lend();
     const uint64_t key = site_key(0, stage, Site{}) ^ inlined_hash(index, nest, index.stage(stage).func, inlined);
-    if (const auto* found = kept.find(key)) {
-        return *found;
-    }
-    return kept.add(key) = std::make_shared<const StageReads>(find_reads(index, nest, stage));
+    return kept.find_or_make(key, [&] { return std::make_shared<const StageReads>(find_reads(index, nest, stage)); });
 }
 
 std::shared_ptr<const StageReads> effective_reads(const PipelineIndex& index, const LoopNest& nest, int stage) {

@@ -119,19 +119,10 @@ uint64_t Regions::surroundings(int func) {
     return combine(schedule.hash, schedule.placement == Placement::Root ? seed_ : readers(func));
 }
 
-template <typename Make>
-const Box& Regions::remembered(uint64_t key, const Make& make) {
-    if (const Box* found = boxes_->find(key)) {
-        return *found;
-    }
-    // Made first: making one box asks for others, which are added before it.
-    const Box box = make();
-    return boxes_->add(key) = box;
-}
-
 const Box& Regions::required(int func, const Site& site) {
     const uint64_t dependencies = site.is_root() ? 0 : readers(func);
-    return remembered(key(Table::Required, func, site, dependencies), [&] { return required_at(func, site); });
+    return boxes_->find_or_make(key(Table::Required, func, site, dependencies),
+                                [&] { return required_at(func, site); });
 }
 
 Box Regions::required_at(int func, const Site& site) {
@@ -161,7 +152,7 @@ const Box& Regions::computed(int func, const Site& site) {
         return needed;
     }
     const uint64_t dependencies = site.is_root() ? 0 : readers(func);
-    return remembered(key(Table::Computed, func, site, dependencies), [&] {
+    return boxes_->find_or_make(key(Table::Computed, func, site, dependencies), [&] {
         Box box = needed;
         const Func& producer = index_.func(func);
         for (size_t d = 0; d < producer.computed.size(); d++) {
@@ -177,7 +168,7 @@ const Box& Regions::production(int func) {
     if (schedule.slide_dim < 0 || whole.is_empty) {
         return whole;
     }
-    return remembered(key(Table::Production, func, Site{}, surroundings(func)), [&] {
+    return boxes_->find_or_make(key(Table::Production, func, Site{}, surroundings(func)), [&] {
         Box box = whole;
         Interval& slid = box[schedule.slide_dim];
         slid.min = std::max(slid.min, slid.max - schedule.slide_step + 1);
@@ -254,7 +245,7 @@ const Box& Regions::loops(int stage_id, const Site& site) {
     const bool is_whole = site.is_root() && nest_[func].is_computed();
     const uint64_t place =
         is_whole ? key(Table::RootLoops, stage_id, site, 0) : key(Table::Loops, stage_id, site, surroundings(func));
-    return remembered(place, [&] { return loops_at(stage_id, site); });
+    return boxes_->find_or_make(place, [&] { return loops_at(stage_id, site); });
 }
 
 Box Regions::loops_at(int stage_id, const Site& site) {

@@ -92,9 +92,6 @@ class Regions {
         return site_key(static_cast<int>(table), id, site) ^ combine(seed_, dependencies);
     }
 
-    template <typename Make>
-    const Box& remembered(uint64_t key, const Make& make);
-
     const PipelineIndex& index_;
     const LoopNest& nest_;
     const int iteration_;

@@ -63,6 +63,16 @@ class SiteTable {
         return value(position);
     }
 
+    // The value for a key, made where that is new. Making it may ask for others, which are added before it.
+    template <typename Make>
+    const Value& find_or_make(uint64_t key, const Make& make) {
+        if (const Value* found = find(key)) {
+            return *found;
+        }
+        Value made = make();
+        return add(key) = std::move(made);
+    }
+
   private:
     static constexpr size_t kFirstSlots = 256;
     static constexpr size_t kChunk = 32;

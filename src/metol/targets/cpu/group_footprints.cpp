@@ -43,11 +43,8 @@ Footprint GroupFeaturizer::footprint_of(int func, const Box& box) {
 }
 
 double GroupFeaturizer::storage_bytes(int func) {
-    const uint64_t key = site_key(0, func, Site{});
-    if (const double* found = storage_->find(key)) {
-        return *found;
-    }
-    return storage_->add(key) = cpu::storage_bytes(index_, nest_, regions_, func);
+    return storage_->find_or_make(site_key(0, func, Site{}),
+                                  [&] { return cpu::storage_bytes(index_, nest_, regions_, func); });
 }
 
 const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& site) {

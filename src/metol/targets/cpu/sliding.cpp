@@ -110,12 +110,7 @@ const std::vector<int64_t>& known_excesses(const PipelineIndex& index, const Loo
                                            const Site& loop, const std::vector<const FuncSchedule*>& funcs) {
     thread_local SiteTable<std::vector<int64_t>, kKeptLoops> kept;
     kept.lend();
-    const uint64_t key = windows_key(regions, funcs);
-    if (const auto* found = kept.find(key)) {
-        return *found;
-    }
-    std::vector<int64_t> made = excesses(index, nest, regions, loop, funcs);
-    return kept.add(key) = std::move(made);
+    return kept.find_or_make(windows_key(regions, funcs), [&] { return excesses(index, nest, regions, loop, funcs); });
 }
 
 // Does a window that begins `excess` early ask for more of an input than the pipeline needs, where these Funcs, which
@@ -146,15 +141,12 @@ bool reads_outside_with(const PipelineIndex& index, const FuncSchedule& schedule
 // The same with all that it reads computed with it, which asks for no less: of a pipeline that clamps what it reads, no
 // loop nest does. It depends on the window alone, and is kept.
 bool may_read_outside(const PipelineIndex& index, const FuncSchedule& schedule, int64_t excess) {
-    thread_local SiteTable<uint8_t, kKeptLoops> kept;
+    thread_local SiteTable<bool, kKeptLoops> kept;
     kept.lend();
     uint64_t key = combine(index.id, static_cast<uint64_t>(schedule.func));
     key = combine(combine(key, static_cast<uint64_t>(schedule.slide_dim)), static_cast<uint64_t>(excess));
-    if (const uint8_t* found = kept.find(key)) {
-        return *found != 0;
-    }
-    const bool made = reads_outside_with(index, schedule, excess, [](int) { return true; });
-    return (kept.add(key) = made ? 1 : 0) != 0;
+    return kept.find_or_make(key,
+                             [&] { return reads_outside_with(index, schedule, excess, [](int) { return true; }); });
 }
 
 bool reads_outside(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& schedule,
@@ -261,15 +253,10 @@ bool is_folded(const PipelineIndex& index, const LoopNest& nest, Regions& region
     if (windows.size() < 2) {
         return true;
     }
-    thread_local SiteTable<uint8_t, kKeptLoops> kept;
+    thread_local SiteTable<bool, kKeptLoops> kept;
     kept.lend();
     const uint64_t key = combine(windows_key(regions, windows), static_cast<uint64_t>(func));
-    if (const auto* found = kept.find(key)) {
-        return *found != 0;
-    }
-    const bool is_so = is_folded_among(index, nest, regions, windows, func);
-    kept.add(key) = is_so ? 1 : 0;
-    return is_so;
+    return kept.find_or_make(key, [&] { return is_folded_among(index, nest, regions, windows, func); });
 }
 
 }  // namespace metol::cpu
