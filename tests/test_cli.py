@@ -12,6 +12,7 @@ from command_line import PIPELINES, metol, metol_process
 
 from metol import SearchOptions, cli, demo
 from metol.measure import RunOptions
+from metol.targets import cpu
 
 
 def test_version_is_shown() -> None:
@@ -246,7 +247,8 @@ def test_demo_prints_one_table_and_writes_the_picture(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.slow
-def test_calibrate_writes_the_machine(tmp_path: Path) -> None:
+def test_calibrate_writes_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metol.targets.cpu.calibrate", partial(cpu.calibrate, budget_seconds=1.0))
     done = metol("calibrate", "--threads", "1", "-o", "machine.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "l1_bytes" in done.stdout

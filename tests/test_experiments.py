@@ -241,6 +241,8 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (schedulers, protuner):
         monkeypatch.setattr(module, "TuningSettings", brief_settings)
     monkeypatch.setattr(modes, "autotune", partial(autotune, budget="4s", settings=brief_settings()))
+    monkeypatch.setattr(modes, "_BALANCES", modes._BALANCES[::2])
+    monkeypatch.setattr(modes, "_CACHE_BYTES", modes._CACHE_BYTES[::4])
     monkeypatch.setattr(protuner, "SearchOptions", partial(SearchOptions, fixed_sizes=True))
     monkeypatch.setattr(protuner, "_SEEDS", 1)
     monkeypatch.setattr(protuner, "_BATCH", 4)

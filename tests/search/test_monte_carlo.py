@@ -281,7 +281,7 @@ def test_trees_without_time_do_not_take_longer_turns_later() -> None:
 def test_walks_go_on_from_the_best_until_they_are_in_vain() -> None:
     space = space_of("pyramid")
     once = MonteCarlo(trees=4, walk_share=1).search(space, MODEL, Budget.start(0.4))
-    again = MonteCarlo(trees=4).search(space, MODEL, Budget.start(12))
+    again = MonteCarlo(trees=4).search(space, MODEL, Budget.start(5))
     assert again.is_complete
     assert again.cost_seconds <= once.cost_seconds * (1 + 1e-12)
     assert again.cost_seconds == space.cost(again.state, MODEL)[0]

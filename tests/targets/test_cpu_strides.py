@@ -9,7 +9,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import BARE_TARGET, C, X, Y, finish, func_named, image, make_space
+from small_pipelines import BARE_TARGET, SOME_TARGET, C, X, Y, finish, func_named, image, make_space
 
 from metol import _core
 from metol.pipeline import PipelineDag, extract
@@ -59,7 +59,7 @@ def test_the_compiler_shares_no_quotient_that_is_multiplied(tmp_path: Path, is_q
 
 def rolled_out(build: Callable[[], hl.Pipeline]) -> tuple[PipelineDag, _core.Space, list[_core.States]]:
     dag = extract(build())
-    space = make_space(dag)
+    space = make_space(dag, target=SOME_TARGET)
     leaves = space.rollout(space.root(), range(ROLLOUTS))
     return dag, space, [leaves.take([i]) for i in range(ROLLOUTS)]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import BARE_TARGET, C, X, Y, finish, func_named, image, make_space
+from small_pipelines import BARE_TARGET, SOME_TARGET, C, X, Y, finish, func_named, image, make_space
 
 from metol import _core
 from metol.lower import Call, cpu_directives
@@ -101,7 +101,7 @@ def rolled_out(factors: int) -> Iterator[tuple[PipelineDag, _core.Space, _core.S
     output = hl.Func("output")
     output[X, C, Y] = hl.max(sums_of(factors)[X, C, Y], 0.0)
     dag = extract(finish(output, sizes=SIZES))
-    space = make_space(dag)
+    space = make_space(dag, target=SOME_TARGET)
     func = func_named(dag, "sums")
     stage = dag.funcs[func].stages[1]
     places = [loop.pure_dim for loop in dag.stages[stage].loops]
