@@ -264,6 +264,9 @@ class LoweredPipeline:
     def device_code(self) -> str:
         """The kernels as the compiler of the device gets them, which is PTX for CUDA; empty for none."""
 
+    def unfit_load(self) -> str:
+        """What a load reads that Halide lowers, and then makes no code of; empty for none."""
+
     def launches(
         self, regions: Mapping[str, Sequence[tuple[int, int]]], scalars: Mapping[str, float]
     ) -> list[KernelLaunch]: ...

@@ -189,14 +189,18 @@ def searched_candidates(
         scheduled = target_directives(machine, form.dag, state.describe(), rules)
         return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count, form.stagings)
 
-    def candidate(origin: str, state: _core.States, cost_seconds: float) -> Candidate:
-        directives = partial(lower, state, options)
+    def versions(origin: str, state: _core.States, cost_seconds: float) -> Iterator[Candidate]:
         nest = partial(nest_of, start, form, state, specialize_estimate=options.specialize_estimate)
-        return Candidate(origin, directives, cost_seconds, partial(lower, state), nest)
+        made = partial(lower, state, options)
+        yield Candidate(origin, made, cost_seconds, partial(lower, state), nest)
+        # Whoever asks for another one has refused it.
+        careful = partial(lower, state, replace(options, masks_descending_loads=False))
+        if careful() != made():
+            yield Candidate(origin, careful, cost_seconds, partial(lower, state), nest)
 
-    yield candidate("search", found.state, found.cost_seconds)
+    yield from versions("search", found.state, found.cost_seconds)
     for state in found.alternatives[:_MOST_ALTERNATIVES]:
-        yield candidate("alternative", state, float(form.space.cost(state, model)[0]))
+        yield from versions("alternative", state, float(form.space.cost(state, model)[0]))
     if isinstance(machine, CpuMachine):
         yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept))
     else:

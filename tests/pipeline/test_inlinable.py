@@ -1,6 +1,10 @@
 """Which Funcs may be inlined, held against what Halide asks of inputs."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import halide as hl
 import pytest
@@ -140,3 +144,33 @@ def test_the_reader_of_a_copy_is_computed_and_not_the_copy() -> None:
 def test_updates_outputs_and_inputs_are_not_inlined() -> None:
     pipeline, _, _ = of_reader(lambda plane: summed(plane[X, C]))
     assert [name for name, may_be in is_inlinable(extract(pipeline)).items() if may_be] == ["plane"]
+
+
+def read_by_one_value(*, reads_both: bool, calls_a_func: bool) -> hl.Pipeline:
+    """A Tuple whose second value alone calls `idle`, or an image, and `shared`, which both values call."""
+    source = hl.ImageParam(hl.Int(32), 1, "source")
+    source.set_estimates([(0, 20)])
+    shared, idle, both, output = (hl.Func(name) for name in ("shared", "idle", "both", "output"))
+    shared[X] = source[X] * 3
+    idle[X] = shared[X] + 1
+    both[X] = (shared[X] + 1, idle[X] if calls_a_func else source[X])
+    output[X] = both[X][0] + (both[X][1] if reads_both else 0)
+    output.set_estimates([(0, 20)])
+    shared.compute_root()
+    idle.compute_root()
+    return hl.Pipeline(output)
+
+
+@pytest.mark.parametrize(("reads_both", "calls_a_func"), [(False, True), (True, True), (False, False)])
+def test_a_tuple_is_not_inlined_where_that_leaves_a_func_unread(reads_both: bool, calls_a_func: bool) -> None:
+    may_be = reads_both or not calls_a_func
+    assert is_inlinable(extract(read_by_one_value(reads_both=reads_both, calls_a_func=calls_a_func)))["both"] == may_be
+    # What Halide does, in a process of its own.
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]; import halide as hl, test_inlinable as own\n"
+        f"pipeline = own.read_by_one_value(reads_both={reads_both}, calls_a_func={calls_a_func})\n"
+        "pipeline.compile_to_module(pipeline.infer_arguments(), 'both', hl.get_host_target())"
+    )
+    folders = map(str, (Path(__file__).parent, *map(Path, sys.path)))
+    done = subprocess.run([sys.executable, "-c", code, *folders], capture_output=True, check=False)
+    assert done.returncode == (0 if may_be else -signal.SIGSEGV), done.stderr

@@ -340,7 +340,7 @@ class _StageLoops:
         # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes.
         has_whole_vectors = self.nest.vector_loop >= 0 and tails.rounds_vectors_up(self.stage, self.nest.vector_loop)
         is_guarded = not has_whole_vectors and any(_GUARDS.intersection(args) for _, args in calls)
-        is_scalar = is_guarded and not tails.stores_densely(self.stage)
+        is_scalar = is_guarded and not (tails.stores_densely(self.stage) and tails.may_be_masked(self.stage))
         is_unrolled = not is_plain and not is_scalar and (tails.reads_densely(self.stage) or not is_guarded)
         parallel = self._parallel()
         if self.fused is not None:

@@ -21,6 +21,9 @@ class LoweringOptions:
     """For measurements alone: every Func has one version, whose tails are right only where all sizes divide; it asks
     for more of its inputs than the algorithm needs, and refuses outputs that are smaller than a tile. No schedule that
     is returned is lowered so: it tells what safe tails cost."""
+    masks_descending_loads: bool = True
+    """Vectors may end with a guard where their lanes read one below the other, as of `f[99 - x]`. Halide 21 makes no
+    code of such a load at a place that is a constant, which lowering does not know; False leaves these loops scalar."""
     kept: Set[int] = frozenset()
     """Funcs that somebody else schedules; they get no directives."""
 

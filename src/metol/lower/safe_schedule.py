@@ -13,6 +13,7 @@ from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Tail, Var
 from metol.lower.func_ref import describe_funcs
 from metol.lower.guard_names import with_guards_named
+from metol.lower.lanes import descends
 from metol.pipeline import PipelineDag
 
 __all__ = ["plain_directives", "root_directives", "safe_directives"]
@@ -48,12 +49,14 @@ def safe_directives(dag: PipelineDag, vector_bytes: int, kept: Collection[int] =
         kept: Funcs that keep the schedule they have.
     """
     directives: list[Directive] = []
-    for func in _scheduled(dag, kept):
-        if _passes_on_one_value(dag, func):
+    scheduled = _scheduled(dag, kept)
+    inlined = {func for func in scheduled if _passes_on_one_value(dag, func)}
+    for func in scheduled:
+        if func in inlined:
             continue
         directives.append(Directive(func, 0, Call.COMPUTE_ROOT))
         for stage in dag.funcs[func].stages:
-            directives += _stage_directives(dag, dag.stages[stage], vector_bytes)
+            directives += _stage_directives(dag, dag.stages[stage], vector_bytes, inlined)
     return tuple(with_guards_named(dag, directives))
 
 
@@ -72,7 +75,19 @@ def _passes_on_one_value(dag: PipelineDag, position: int) -> bool:
     return func.is_inlinable and sum(edge.calls for edge in dag.stages[func.stages[0]].edges) <= 1
 
 
-def _stage_directives(dag: PipelineDag, stage: _core.Stage, vector_bytes: int) -> list[Directive]:
+def _descends(dag: PipelineDag, stage: _core.Stage, inlined: Collection[int]) -> bool:
+    """Would Halide have to mask loads of lanes that go down in memory? It does not compile all of these."""
+
+    def dense_dim(func: int) -> int:
+        return dag.funcs[func].dense_dim
+
+    (loop,) = (i for i, dim in enumerate(stage.loops) if dim.pure_dim == 0)
+    return descends(dag, stage, loop, inlined, dense_dim)
+
+
+def _stage_directives(
+    dag: PipelineDag, stage: _core.Stage, vector_bytes: int, inlined: Collection[int]
+) -> list[Directive]:
     """Vectors along the first dimension, parallel along the last, as far as the estimated size has any."""
     func = dag.funcs[stage.func]
     calls: list[tuple[Call, tuple[Argument, ...]]] = []
@@ -83,7 +98,7 @@ def _stage_directives(dag: PipelineDag, stage: _core.Stage, vector_bytes: int) -
     is_read = func.is_output and stage.index > 0
     reads_output = is_read or any(dag.funcs[edge.producer].is_output for edge in stage.edges)
     can_vectorize = not (stage.is_undef or stage.is_extern or stage.has_data_dependent_write or reads_output)
-    if can_vectorize and extents.get(0, 0) >= lanes:
+    if can_vectorize and extents.get(0, 0) >= lanes and not _descends(dag, stage, inlined):
         outer, inner = (Var(f"{names[0]}_{suffix}_s{stage.index}") for suffix in "oi")
         calls.append((Call.SPLIT, (Var(names[0]), outer, inner, lanes, Tail.GUARD_WITH_IF)))
         calls.append((Call.VECTORIZE, (inner,)))

@@ -9,6 +9,7 @@ from collections.abc import Sequence, Set
 
 from metol import _core
 from metol.lower.directive import Tail
+from metol.lower.lanes import descends
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import NestFacts
 from metol.pipeline import PipelineDag
@@ -48,6 +49,7 @@ class TailRule:
         self.may_alias = options.may_alias
         self.is_unsafe = options.unsafe_tails
         self.kept = options.kept
+        self.masks_descending_loads = options.masks_descending_loads
         self.inlined = facts.inlined
         self.innermost_dims = facts.innermost_dims
         self.vector_loops = facts.vector_loops
@@ -205,6 +207,12 @@ class TailRule:
         stage_id = self.dag.funcs[stage.func].stages[stage.index]
         vector_loop = self.vector_loops.get(stage_id, -1)
         return vector_loop < 0 or self._is_dense_along(stage, vector_loop)
+
+    def may_be_masked(self, stage: _core.Stage) -> bool:
+        """May a condition of each lane say what is computed of this Stage, which is vectorized?"""
+        loop = self.vector_loops.get(self.dag.funcs[stage.func].stages[stage.index], -1)
+        may_descend = self.masks_descending_loads or loop < 0
+        return may_descend or not descends(self.dag, stage, loop, self.inlined, self._dense_dim)
 
     def _is_dense_along(self, stage: _core.Stage, loop: int) -> bool:
         own = [(stage.func, access) for access in stage.self_accesses]

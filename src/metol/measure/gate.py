@@ -139,6 +139,8 @@ class Gate:
             lowered = LoweredPipeline(pipeline, self._target, has_partitions=True)
         except MetolError as error:
             return " ".join(str(error).split())
+        if unfit := lowered.unfit_load():
+            return f"Halide makes no code of a masked load of `{_RUNNING_NUMBER.sub('', unfit)}` from its end on"
         outputs = [func.name() for func in pipeline.outputs()]
         if excess := self._excess(lowered, outputs):
             return excess

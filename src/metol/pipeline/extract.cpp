@@ -91,7 +91,7 @@ class Extraction {
             const std::string& name = dag_->funcs[static_cast<size_t>(producer)].name;
             return first_call_text(sources_[static_cast<size_t>(reader)].function.values(), name, ids_);
         });
-        mark_inlinable(*dag_, conditional_reads_);
+        mark_inlinable(*dag_, conditional_reads_, find_idle_calls(env_));
         hash_algorithm();
         return dag_;
     }

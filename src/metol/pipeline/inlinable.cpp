@@ -29,6 +29,21 @@ class BranchOnConditions : public hi::IRGraphMutator {
     }
 };
 
+// Which values of which Funcs are read.
+class ValueReads : public hi::IRGraphVisitor {
+  public:
+    std::set<std::pair<std::string, int>> found;
+
+  private:
+    using hi::IRGraphVisitor::visit;
+    void visit(const Call* op) override {
+        if (op->call_type == Call::Halide) {
+            found.emplace(op->name, op->value_index);
+        }
+        hi::IRGraphVisitor::visit(op);
+    }
+};
+
 using Region = std::vector<Interval>;
 
 // Follows what is needed of each Func, and what would be asked of it where it and all between it and what reads it is
@@ -189,10 +204,38 @@ std::vector<ConditionalRead> conditional_reads(int32_t stage, const std::vector<
     return reads;
 }
 
-void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads) {
+IdleCalls find_idle_calls(const std::map<std::string, hi::Function>& funcs) {
+    ValueReads read;
+    for (const auto& [name, function] : funcs) {
+        function.accept(&read);
+    }
+    IdleCalls idle;
+    for (const auto& [name, function] : funcs) {
+        for (int value = 0; value < function.outputs() && function.has_pure_definition(); value++) {
+            if (!read.found.contains({name, value})) {
+                ValueReads called;
+                function.values()[static_cast<size_t>(value)].accept(&called);
+                for (const auto& [callee, index] : called.found) {
+                    idle[name].insert(callee);
+                }
+            }
+        }
+    }
+    return idle;
+}
+
+void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads, const IdleCalls& idle) {
+    std::set<std::string> inputs;
+    for (const Func& func : dag.funcs) {
+        if (func.is_input) {
+            inputs.insert(func.name);
+        }
+    }
     for (Func& func : dag.funcs) {
+        const auto called = idle.find(func.name);
+        const bool leaves_nothing = called == idle.end() || std::ranges::includes(inputs, called->second);
         func.is_inlinable = !func.is_input && !func.is_output && !func.is_extern && func.stages.size() == 1 &&
-                            !dag.stages[static_cast<size_t>(func.stages[0])].is_undef;
+                            !dag.stages[static_cast<size_t>(func.stages[0])].is_undef && leaves_nothing;
     }
     for (const Stage& stage : dag.stages) {
         for (const Edge& edge : stage.edges) {

@@ -4,10 +4,16 @@
 // checks of inputs do not look at conditions. So an image that `f` reads at `c` must have planes that nobody uses as
 // soon as `f` is inlined there.
 //
-// Enters: a DAG, and what its Stages need by their conditions. Leaves: `is_inlinable` of every Func.
+// And of a Tuple that is inlined nothing is left but the values that are read. What only the others call is read by
+// nobody then: Halide 21 follows a null pointer where such a Func and one that is computed read the same.
+//
+// Enters: a DAG, what its Stages need by their conditions, and its Tuples. Leaves: `is_inlinable` of every Func.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "dag.hpp"
@@ -27,8 +33,14 @@ struct ConditionalRead {
 std::vector<ConditionalRead> conditional_reads(int32_t stage, const std::vector<Halide::Expr>& exprs,
                                                const Halide::Expr& predicate, RegionReader& reader);
 
+// What the values of each Tuple call that nobody reads, by names.
+using IdleCalls = std::map<std::string, std::set<std::string>>;
+
+// Of these Funcs, which are all there are.
+IdleCalls find_idle_calls(const std::map<std::string, hi::Function>& funcs);
+
 // Goes by the estimates of the outputs: what three channels are meant for need not work for five. A Func that must be
 // inlined, may.
-void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads);
+void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads, const IdleCalls& idle);
 
 }  // namespace metol

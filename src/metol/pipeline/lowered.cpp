@@ -220,6 +220,26 @@ class WithoutPartitions {
     std::vector<hi::Dim*> changed_;
 };
 
+// Lanes one below the other, of which some lie before the memory and are masked, at a place that is a constant: Halide
+// 21 loads them from the last on, and its code generator stops where the place of that is negative.
+class DescendingLanes : public hi::IRVisitor {
+  public:
+    std::string found;
+
+  private:
+    using hi::IRVisitor::visit;
+    void visit(const hi::Load* op) override {
+        if (const auto* ramp = op->index.as<hi::Ramp>()) {
+            const auto first = hi::as_const_int(ramp->base);
+            const auto step = hi::as_const_int(ramp->stride);
+            if (first && step && *step == -1 && *first < ramp->lanes - 1) {
+                found = op->name;
+            }
+        }
+        hi::IRVisitor::visit(op);
+    }
+};
+
 // The code of all kernels, as Halide hands it to the driver; nothing where there is no kernel.
 std::string device_code_of(const Halide::Module& module) {
     const Halide::Buffer<> buffer = module.get_device_code_buffer();
@@ -273,6 +293,12 @@ LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target, bo
 
 std::string LoweredPipeline::beyond(const BufferRegions& regions, const std::map<std::string, double>& scalars) const {
     return access_beyond(code_->whole, regions, scalars);
+}
+
+std::string LoweredPipeline::unfit_load() const {
+    DescendingLanes lanes;
+    code_->whole.accept(&lanes);
+    return lanes.found;
 }
 
 std::vector<KernelLaunch> LoweredPipeline::launches(const BufferRegions& regions,

@@ -45,6 +45,9 @@ class LoweredPipeline {
     // An access outside of what it is to, with dense buffers of these sizes, or nothing (walk.hpp).
     std::string beyond(const BufferRegions& regions, const std::map<std::string, double>& scalars) const;
 
+    // What a load reads that Halide lowers, and then makes no code of; empty where there is none.
+    std::string unfit_load() const;
+
     // The kernels that the code launches, if its buffers and scalar parameters were these, in the order of the code.
     std::vector<KernelLaunch> launches(const BufferRegions& regions,
                                        const std::map<std::string, double>& scalars) const;
