@@ -149,6 +149,26 @@ def test_probes_lie_around_the_factors_of_each_dimension() -> None:
     assert probes == [[WIDTH, HEIGHT], [1, 1], [3, 5], [5, 7], [15, 5], [17, 7]]
 
 
+def ends_by_point() -> hl.Pipeline:
+    """Sums down to the diagonal of an input."""
+    source, summed, output = image(WIDTH, 8), hl.Func("summed"), hl.Func("output")
+    k = hl.RDom([(0, 8)], "k")
+    k.where(k.x <= X)
+    summed[X] = 0
+    summed[X] += source[X, k.x]
+    output[X] = summed[X] + 1
+    return finish(output, sizes=(WIDTH,))
+
+
+def test_whole_blocks_of_a_reduction_that_ends_by_the_point_are_refused() -> None:
+    (rvar,) = describe_funcs(ends_by_point())[1].rvars[0]
+    blocks = Directive(1, 1, Call.SPLIT, (RVar(rvar), RVar("ko"), RVar("ki"), 4, Tail.GUARD_WITH_IF))
+    found = schedule(ends_by_point, blocks)
+    probes = [[extent for _, extent in probe[0]] for probe in probed_sizes(found, sizes_of(ends_by_point))]
+    assert probes == [[WIDTH], [1], [5]]
+    assert "0 to 7 in dimension 1 of `source`, where the algorithm needs 0 to 4" in refusal(ends_by_point, blocks)
+
+
 def test_sizes_survive_json() -> None:
     sizes = dataclasses.replace(sizes_of(boundary), scalars={"radius": 2.5})
     assert BufferSizes.from_json(sizes.to_json()) == sizes

@@ -81,10 +81,11 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
     """Choose the output sizes at which a schedule could ask for too much.
 
     Returns:
-        The estimated size; one point; and one less and one more than the smallest and the largest factor that any loop
-        over that dimension is split by, which are the vector and the tile, as far as the estimated size has as many:
-        what three channels are meant for need not work for five. Nothing where no sizes are known, and the estimated
-        size alone where the schedule is for no other.
+        The estimated size; one point; one less and one more than the smallest and the largest factor that any loop
+        over that dimension is split by, which are the vector and the tile; and one more than the smallest and the
+        largest factor of a reduction loop, for where `k <= y` ends it, Halide asks for whole blocks of `k`. All as far
+        as the estimated size has as many: what three channels are meant for need not work for five. Nothing where no
+        sizes are known, and the estimated size alone where the schedule is for no other.
     """
     if not sizes.outputs:
         return ()
@@ -102,6 +103,9 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
                 for region in sizes.outputs
             )
         )
+    blocks = _reduction_factors(schedule)
+    for block in {min(blocks), max(blocks)} if blocks else ():
+        probes.append(tuple(tuple((low, min(extent, block + 1)) for low, extent in region) for region in sizes.outputs))
     return tuple(dict.fromkeys(probes))
 
 
@@ -210,6 +214,12 @@ class Gate:
             for name, sides in reference.required(dict(given), self._sizes.scalars).items()
             if all(side is not None for side in sides)
         }
+
+
+def _reduction_factors(schedule: Schedule) -> set[int]:
+    """What the reduction loops of all Funcs are split by."""
+    splits = (directive.args for directive in schedule.directives if directive.call is Call.SPLIT)
+    return {factor for old, *_, factor, _ in splits if isinstance(old, RVar) and isinstance(factor, int)}
 
 
 def split_factors(schedule: Schedule, func: int | None = None) -> dict[int, list[int]]:

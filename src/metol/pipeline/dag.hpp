@@ -156,6 +156,7 @@ struct Stage {
     bool ends_in_product = false;          // its only value is a multiplication of floats
     bool ends_in_quotient = false;         // its only value is a division of floats, by no literal
     bool has_predicate = false;            // the RDom of the update carries a `where`
+    bool ends_by_point = false;            // how far, depends on the point: `where(k <= y)`
     std::vector<uint8_t> condition_loops;  // [loops] along which it turns, but for what is likely
     bool counts_bits = false;              // those that are set, or zeros before or after them
 };

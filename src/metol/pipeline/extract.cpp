@@ -375,6 +375,9 @@ class Extraction {
         }
         for (const Expr& condition : definition.split_predicate()) {
             roots.conditions.push_back(reader.read(condition));
+            stage.ends_by_point = stage.ends_by_point || std::ranges::any_of(stage.loops, [&](const LoopDim& loop) {
+                                      return !loop.is_reduction && hi::expr_uses_var(condition, loop.name);
+                                  });
         }
         stage.has_predicate = !roots.conditions.empty();
         describe_stage(graph, roots, stage);

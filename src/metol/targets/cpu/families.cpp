@@ -170,7 +170,8 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
 }
 
 // Points of the reduction loops that a tile can unroll, one Trips a choice. What is unrolled runs innermost, so that
-// only an associative update may unroll a loop around another that turns.
+// only an associative update may unroll a loop around another that turns. Where `k <= y` ends a loop, Halide asks for
+// whole parts of it, of inputs, too: it stays whole.
 std::vector<Trips> reduction_tiles(const Stage& stage, const Box& loops) {
     const std::vector<size_t> reductions = reduction_loops(stage);
     const auto extent = [&](size_t loop) { return loops[static_cast<int>(loop)].extent(); };
@@ -188,7 +189,8 @@ std::vector<Trips> reduction_tiles(const Stage& stage, const Box& loops) {
         }
     };
     const size_t innermost = reductions.back();
-    for (int32_t part = 2; part <= kMaxPartialUnroll && stage.loops[innermost].has_constant_extent; part *= 2) {
+    const bool has_parts = stage.loops[innermost].has_constant_extent && !stage.ends_by_point;
+    for (int32_t part = 2; part <= kMaxPartialUnroll && has_parts; part *= 2) {
         if (extent(innermost) > part && extent(innermost) % part == 0) {
             tiles.push_back(unit_trips());
             tiles.back()[innermost] = part;
@@ -237,7 +239,8 @@ std::vector<DecisionFamily> reduction_families(const PipelineIndex& index, const
                 continue;
             }
             decision.outside = static_cast<int8_t>(rank);
-            for (int32_t block = kLeastReductionBlock; 2 * block <= turns; block *= kReductionBlockStep) {
+            const int32_t most = stage.ends_by_point ? 0 : turns / 2;
+            for (int32_t block = kLeastReductionBlock; block <= most; block *= kReductionBlockStep) {
                 decision.block = block;
                 families.push_back({decision, {}});
             }

@@ -1,0 +1,64 @@
+"""Reductions that end where a `where` of the point says: Halide asks for whole parts of their loops, of inputs, too."""
+
+import halide as hl
+import pytest
+from small_pipelines import X, Y, finish, func_named, image, make_space
+
+from metol import _core
+from metol.pipeline import extract
+from metol.targets import propose_rfactors
+from metol.targets.cpu import CpuMachine
+
+DEPTH = 64
+SIZES = 48, 40
+ROLLOUTS = 200
+
+
+def sums(condition: str) -> hl.Pipeline:
+    source, summed, output = image(*SIZES, DEPTH), hl.Func("summed"), hl.Func("output")
+    k = hl.RDom([(0, DEPTH)], "k")
+    if condition == "point":
+        k.where(k.x <= Y)
+    elif condition == "number":
+        k.where(k.x % 3 != 1)
+    summed[X, Y] = 0
+    summed[X, Y] += source[X, Y, k.x]
+    output[X, Y] = summed[X, Y] + 1
+    return finish(output, sizes=SIZES)
+
+
+@pytest.mark.parametrize("condition", ["point", "number", "none"])
+def test_only_loops_that_end_by_the_point_stay_whole(condition: str) -> None:
+    dag = extract(sums(condition))
+    func = func_named(dag, "summed")
+    stage = dag.stages[dag.funcs[func].stages[1]]
+    assert (stage.has_predicate, stage.ends_by_point) == (condition != "none", condition == "point")
+    (loop,) = (number for number, dim in enumerate(stage.loops) if dim.is_reduction)
+    space = make_space(dag)
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
+    splits = set()
+    for number in range(ROLLOUTS):
+        nest = leaves.take([number]).describe()[func].stages[1]
+        splits.add(tuple(trips for level in nest.levels if (trips := level[loop]) > 1))
+    assert (splits == {(DEPTH,)}) == (condition == "point")
+
+
+@pytest.mark.parametrize("condition", ["point", "number", "none"])
+def test_nor_are_they_factored(condition: str) -> None:
+    output, summed, source = hl.Func("output"), hl.Func("summed"), image(SIZES[0], 4096)
+    k = hl.RDom([(0, 4096)], "k")
+    if condition == "point":
+        k.where(k.x <= X)
+    elif condition == "number":
+        k.where(k.x % 3 != 1)
+    summed[X] = 0
+    summed[X] += source[X, k.x]
+    output[X] = summed[X] + 1
+    dag = extract(finish(output, sizes=SIZES[:1]))
+    space = make_space(dag)
+    func = dag.funcs[func_named(dag, "summed")]
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
+    nests = (leaves.take([number]).describe() for number in range(ROLLOUTS))
+    at_root = next(nest for nest in nests if nest[func_named(dag, "summed")].placement == _core.Placement.ROOT)
+    machine = CpuMachine.default(threads=4)
+    assert bool(propose_rfactors(machine, dag, at_root, [func.stages[1]])) == (condition != "point")
