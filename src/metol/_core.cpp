@@ -290,7 +290,8 @@ void bind_lowered(py::module_& m) {
             py::arg("regions"), py::arg("scalars"),
             "An access outside of what it is to, with dense buffers of these (min, extent) a dimension; empty for "
             "none.")
-        .def("unfit_load", &metol::LoweredPipeline::unfit_load)
+        .def("unfit_load", &metol::LoweredPipeline::unfit_load,
+             "What a load reads that Halide lowers, and then makes no code of; empty for none.")
         .def("device_code", &metol::LoweredPipeline::device_code,
              "The kernels as the compiler of the device gets them, which is PTX for CUDA; empty for none.")
         .def(

@@ -193,7 +193,7 @@ def searched_candidates(
         nest = partial(nest_of, start, form, state, specialize_estimate=options.specialize_estimate)
         made = partial(lower, state, options)
         yield Candidate(origin, made, cost_seconds, partial(lower, state), nest)
-        # Whoever asks for another one has refused it.
+        # Whoever goes on has refused it, or measures all that there are.
         careful = partial(lower, state, replace(options, masks_descending_loads=False))
         if careful() != made():
             yield Candidate(origin, careful, cost_seconds, partial(lower, state), nest)

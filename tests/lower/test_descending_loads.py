@@ -28,6 +28,7 @@ from metol.pipeline import LoweredPipeline, PipelineDag, extract
 from metol.search import Form, SearchResult
 
 LANES = 16
+VECTOR_BYTES = 32
 TAPS = 21
 SEEDS = range(120)
 CAREFUL = LoweringOptions(masks_descending_loads=False)
@@ -125,7 +126,7 @@ def test_only_such_loops_change() -> None:
 
 def test_the_safe_schedule_masks_no_such_lanes() -> None:
     pipeline = flipped_taps()
-    directives = safe_directives(extract(pipeline), 4 * LANES // 2)
+    directives = safe_directives(extract(pipeline), VECTOR_BYTES)
     vectors = {pipeline.get_func(one.func).name().split("$")[0] for one in directives if one.call is Call.VECTORIZE}
     assert vectors == {"squares", "summed", "output"}
     ExactRuns("flipped_taps", flipped_taps).check(schedule_with(flipped_taps, directives))

@@ -10,17 +10,23 @@ from metol.targets import propose_rfactors
 from metol.targets.cpu import CpuMachine
 
 DEPTH = 64
+LONG = 4096
 SIZES = 48, 40
 ROLLOUTS = 200
 
 
-def sums(condition: str) -> hl.Pipeline:
-    source, summed, output = image(*SIZES, DEPTH), hl.Func("summed"), hl.Func("output")
-    k = hl.RDom([(0, DEPTH)], "k")
+def domain(condition: str, count: int, point: hl.Var) -> hl.RDom:
+    k = hl.RDom([(0, count)], "k")
     if condition == "point":
-        k.where(k.x <= Y)
+        k.where(k.x <= point)
     elif condition == "number":
         k.where(k.x % 3 != 1)
+    return k
+
+
+def sums(condition: str) -> hl.Pipeline:
+    source, summed, output = image(*SIZES, DEPTH), hl.Func("summed"), hl.Func("output")
+    k = domain(condition, DEPTH, Y)
     summed[X, Y] = 0
     summed[X, Y] += source[X, Y, k.x]
     output[X, Y] = summed[X, Y] + 1
@@ -45,12 +51,8 @@ def test_only_loops_that_end_by_the_point_stay_whole(condition: str) -> None:
 
 @pytest.mark.parametrize("condition", ["point", "number", "none"])
 def test_nor_are_they_factored(condition: str) -> None:
-    output, summed, source = hl.Func("output"), hl.Func("summed"), image(SIZES[0], 4096)
-    k = hl.RDom([(0, 4096)], "k")
-    if condition == "point":
-        k.where(k.x <= X)
-    elif condition == "number":
-        k.where(k.x % 3 != 1)
+    output, summed, source = hl.Func("output"), hl.Func("summed"), image(SIZES[0], LONG)
+    k = domain(condition, LONG, X)
     summed[X] = 0
     summed[X] += source[X, k.x]
     output[X] = summed[X] + 1

@@ -9,7 +9,14 @@ from collections.abc import Callable, Container
 from metol import _core
 from metol.pipeline import PipelineDag
 
-__all__ = ["descends"]
+__all__ = ["descends", "inlined_loop"]
+
+
+def inlined_loop(dag: PipelineDag, func: int, dimension: int) -> tuple[_core.Stage, int]:
+    """Return the definition of an inlined Func, and the position of the loop that walks a dimension of it."""
+    definition = dag.stages[dag.funcs[func].stages[0]]
+    (loop,) = (i for i, dim in enumerate(definition.loops) if dim.pure_dim == dimension)
+    return definition, loop
 
 
 def descends(
@@ -31,19 +38,19 @@ def descends(
         dense_dim: The dimension of a Func whose neighbours are neighbours in memory.
         backwards: Whether the Stage itself is evaluated from the end of the loop on.
     """
+
+    def reads_downwards(producer: int, dimension: int, row: _core.JacobianRow) -> bool:
+        if not row.is_known[loop] or abs(row.numerator[loop]) != row.denominator[loop]:
+            return False
+        turned = (row.numerator[loop] < 0) != backwards
+        if producer not in inlined:
+            return turned and dimension == dense_dim(producer)
+        return descends(dag, *inlined_loop(dag, producer, dimension), inlined, dense_dim, backwards=turned)
+
     # Of its own Func an update reads no lane but its own.
-    reads = [(edge.producer, access) for edge in stage.edges for access in edge.accesses]
-    for producer, access in reads:
-        for dimension, row in enumerate(access.jacobian):
-            if not row.is_known[loop] or abs(row.numerator[loop]) != row.denominator[loop]:
-                continue
-            turned = (row.numerator[loop] < 0) != backwards
-            if producer not in inlined:
-                if turned and dimension == dense_dim(producer):
-                    return True
-                continue
-            definition = dag.stages[dag.funcs[producer].stages[0]]
-            (through,) = (i for i, inner in enumerate(definition.loops) if inner.pure_dim == dimension)
-            if descends(dag, definition, through, inlined, dense_dim, backwards=turned):
-                return True
-    return False
+    return any(
+        reads_downwards(edge.producer, dimension, row)
+        for edge in stage.edges
+        for access in edge.accesses
+        for dimension, row in enumerate(access.jacobian)
+    )

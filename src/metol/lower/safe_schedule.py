@@ -77,12 +77,8 @@ def _passes_on_one_value(dag: PipelineDag, position: int) -> bool:
 
 def _descends(dag: PipelineDag, stage: _core.Stage, inlined: Collection[int]) -> bool:
     """Would Halide have to mask loads of lanes that go down in memory? It does not compile all of these."""
-
-    def dense_dim(func: int) -> int:
-        return dag.funcs[func].dense_dim
-
     (loop,) = (i for i, dim in enumerate(stage.loops) if dim.pure_dim == 0)
-    return descends(dag, stage, loop, inlined, dense_dim)
+    return descends(dag, stage, loop, inlined, lambda func: dag.funcs[func].dense_dim)
 
 
 def _stage_directives(

@@ -9,7 +9,7 @@ from collections.abc import Sequence, Set
 
 from metol import _core
 from metol.lower.directive import Tail
-from metol.lower.lanes import descends
+from metol.lower.lanes import descends, inlined_loop
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import NestFacts
 from metol.pipeline import PipelineDag
@@ -209,7 +209,7 @@ class TailRule:
         return vector_loop < 0 or self._is_dense_along(stage, vector_loop)
 
     def may_be_masked(self, stage: _core.Stage) -> bool:
-        """May a condition of each lane say what is computed of this Stage, which is vectorized?"""
+        """Is code made for vectors of this Stage of which a condition tells lanes apart?"""
         loop = self.vector_loops.get(self.dag.funcs[stage.func].stages[stage.index], -1)
         may_descend = self.masks_descending_loads or loop < 0
         return may_descend or not descends(self.dag, stage, loop, self.inlined, self._dense_dim)
@@ -232,9 +232,7 @@ class TailRule:
             return False
         if producer not in self.inlined:
             return dimension == self._dense_dim(producer)
-        inlined = self._inlined_stage(producer)
-        (through,) = (i for i, inner in enumerate(inlined.loops) if inner.pure_dim == dimension)
-        return self._is_dense_along(inlined, through)
+        return self._is_dense_along(*inlined_loop(self.dag, producer, dimension))
 
     def _loads_are_vectors(self, stage: _core.Stage, loop: int) -> bool:
         """Is each read of the Stage a load of neighbouring elements from memory along this loop?

@@ -172,6 +172,39 @@ class InputFollower {
     std::vector<Region> asked_;                                     // [Funcs] where conditions are not looked at
 };
 
+// Is there a Func that nobody reads once a Tuple is inlined, and that reads one that somebody does?
+bool leaves_dead_readers(const PipelineDag& dag, size_t tuple, const ValueCalls& calls) {
+    std::vector<bool> is_live(dag.funcs.size()), is_dead(dag.funcs.size());
+    for (const int32_t output : dag.outputs) {
+        is_live[static_cast<size_t>(output)] = true;
+    }
+    // Producers come before what consumes them, inputs aside.
+    const auto for_each_read = [&](const std::vector<bool>& readers, const auto& visit) {
+        for (size_t f = dag.funcs.size(); f-- > 0;) {
+            for (const int32_t stage : dag.funcs[f].stages) {
+                for (const Edge& edge : dag.stages[static_cast<size_t>(stage)].edges) {
+                    const auto producer = static_cast<size_t>(edge.producer);
+                    if (readers[f] && !dag.funcs[producer].is_input) {
+                        visit(f, producer);
+                    }
+                }
+            }
+        }
+    };
+    for_each_read(is_live, [&](size_t reader, size_t producer) {
+        is_live[producer] = is_live[producer] || reader != tuple || calls.used.contains(dag.funcs[producer].name);
+    });
+    for (size_t f = 0; f < tuple; f++) {
+        is_dead[f] = !is_live[f] && calls.idle.contains(dag.funcs[f].name);
+    }
+    bool reads_live = false;
+    for_each_read(is_dead, [&](size_t, size_t producer) {
+        reads_live = reads_live || is_live[producer];
+        is_dead[producer] = !is_live[producer];
+    });
+    return reads_live;
+}
+
 }  // namespace
 
 std::vector<ConditionalRead> conditional_reads(int32_t stage, const std::vector<Expr>& exprs, const Expr& predicate,
@@ -204,38 +237,35 @@ std::vector<ConditionalRead> conditional_reads(int32_t stage, const std::vector<
     return reads;
 }
 
-IdleCalls find_idle_calls(const std::map<std::string, hi::Function>& funcs) {
+std::map<std::string, ValueCalls> find_idle_calls(const std::map<std::string, hi::Function>& funcs) {
     ValueReads read;
     for (const auto& [name, function] : funcs) {
         function.accept(&read);
     }
-    IdleCalls idle;
+    std::map<std::string, ValueCalls> calls;
     for (const auto& [name, function] : funcs) {
         for (int value = 0; value < function.outputs() && function.has_pure_definition(); value++) {
-            if (!read.found.contains({name, value})) {
-                ValueReads called;
-                function.values()[static_cast<size_t>(value)].accept(&called);
-                for (const auto& [callee, index] : called.found) {
-                    idle[name].insert(callee);
-                }
+            ValueReads called;
+            function.values()[static_cast<size_t>(value)].accept(&called);
+            auto& of_value = read.found.contains({name, value}) ? calls[name].used : calls[name].idle;
+            for (const auto& [callee, index] : called.found) {
+                of_value.insert(callee);
             }
         }
     }
-    return idle;
+    std::erase_if(calls, [](const auto& each) { return each.second.idle.empty(); });
+    return calls;
 }
 
-void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads, const IdleCalls& idle) {
-    std::set<std::string> inputs;
-    for (const Func& func : dag.funcs) {
-        if (func.is_input) {
-            inputs.insert(func.name);
-        }
-    }
-    for (Func& func : dag.funcs) {
-        const auto called = idle.find(func.name);
-        const bool leaves_nothing = called == idle.end() || std::ranges::includes(inputs, called->second);
+void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads,
+                    const std::map<std::string, ValueCalls>& idle) {
+    for (size_t f = 0; f < dag.funcs.size(); f++) {
+        Func& func = dag.funcs[f];
         func.is_inlinable = !func.is_input && !func.is_output && !func.is_extern && func.stages.size() == 1 &&
-                            !dag.stages[static_cast<size_t>(func.stages[0])].is_undef && leaves_nothing;
+                            !dag.stages[static_cast<size_t>(func.stages[0])].is_undef;
+        if (const auto calls = idle.find(func.name); func.is_inlinable && calls != idle.end()) {
+            func.is_inlinable = !leaves_dead_readers(dag, f, calls->second);
+        }
     }
     for (const Stage& stage : dag.stages) {
         for (const Edge& edge : stage.edges) {

@@ -5,7 +5,7 @@
 // soon as `f` is inlined there.
 //
 // And of a Tuple that is inlined nothing is left but the values that are read. What only the others call is read by
-// nobody then: Halide 21 follows a null pointer where such a Func and one that is computed read the same.
+// nobody then: Halide 21 follows a null pointer where such a Func reads one that is computed for somebody else.
 //
 // Enters: a DAG, what its Stages need by their conditions, and its Tuples. Leaves: `is_inlinable` of every Func.
 #pragma once
@@ -33,14 +33,18 @@ struct ConditionalRead {
 std::vector<ConditionalRead> conditional_reads(int32_t stage, const std::vector<Halide::Expr>& exprs,
                                                const Halide::Expr& predicate, RegionReader& reader);
 
-// What the values of each Tuple call that nobody reads, by names.
-using IdleCalls = std::map<std::string, std::set<std::string>>;
+// The Funcs that a Tuple calls for the values that somebody reads, and for the others, by names.
+struct ValueCalls {
+    std::set<std::string> used;
+    std::set<std::string> idle;
+};
 
-// Of these Funcs, which are all there are.
-IdleCalls find_idle_calls(const std::map<std::string, hi::Function>& funcs);
+// The Tuples of which some values are idle and call something, by name; `funcs` are all there are.
+std::map<std::string, ValueCalls> find_idle_calls(const std::map<std::string, hi::Function>& funcs);
 
 // Goes by the estimates of the outputs: what three channels are meant for need not work for five. A Func that must be
 // inlined, may.
-void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads, const IdleCalls& idle);
+void mark_inlinable(PipelineDag& dag, const std::vector<ConditionalRead>& reads,
+                    const std::map<std::string, ValueCalls>& idle);
 
 }  // namespace metol
