@@ -14,6 +14,18 @@ namespace {
 
 // Blocks below this come from the allocator's own lists, whatever happens at the top of its heap.
 constexpr double kListBytes = 64 * 1024;
+// Halide allocates up to so much more for a Func at root than is read of it: the bounds that it infers go round the
+// tiles of all readers, and of its own.
+constexpr double kRounding = 0.035;
+
+// How likely a block comes fresh from the system at every run, of which this much is read.
+double fresh_share(const CpuParameters& machine, double bytes) {
+    const auto threshold = static_cast<double>(machine.fault_threshold_bytes);
+    if (bytes >= threshold) {
+        return 1;
+    }
+    return std::max(0.0, 1 - (threshold - bytes) / (kRounding * bytes));
+}
 
 Footprint footprint(const CpuParameters& machine, const Func& func, int innermost_dim, const Box& box) {
     if (box.is_empty || box.dimensions == 0) {
@@ -199,13 +211,22 @@ void GroupFeaturizer::measure_storage(const StageContext& context, float* out) {
     out[k_bytes_at_task] = static_cast<float>(bytes(at_task));
     out[k_innermost_bytes_at_task] = static_cast<float>(innermost(at_task));
     const double stored = storage_bytes(stage.func);
-    const bool is_large = stored >= static_cast<double>(machine_.fault_threshold_bytes);
     const bool is_trimmed = schedule.placement == Placement::At && stored >= kListBytes && returns_memory();
     const bool is_first = !func.is_output && stage.index == 0;
     const bool is_allocated = is_first && is_on_heap(index_, nest_, regions_, stage.func);
     const double allocations = is_allocated ? allocation_count(index_, nest_, regions_, stage.func) : 0;
     out[k_heap_allocations] = static_cast<float>(allocations);
-    out[k_bytes_faulted] = static_cast<float>(is_large || is_trimmed ? stored * allocations : 0);
+    out[k_bytes_faulted] = static_cast<float>((is_trimmed ? stored : fresh_bytes(func, stored)) * allocations);
+}
+
+// Each value of a tuple is a block of its own.
+double GroupFeaturizer::fresh_bytes(const Func& func, double stored) const {
+    double fresh = 0;
+    for (const int value : func.value_bytes) {
+        const double block = stored * value / func.bytes_per_point();
+        fresh += block * fresh_share(machine_, block);
+    }
+    return fresh;
 }
 
 // Does the allocator give memory back between tasks? glibc does once what is freed exceeds twice its largest block.
