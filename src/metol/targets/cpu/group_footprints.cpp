@@ -15,7 +15,7 @@ namespace {
 // Blocks below this come from the allocator's own lists, whatever happens at the top of its heap.
 constexpr double kListBytes = 64 * 1024;
 // Halide allocates up to so much more for a Func at root than is read of it: the bounds that it infers go round the
-// tiles of all readers, and of its own.
+// tiles of all readers, and of its own (0.2 to 3.1 % of blocks of 24 MB and more, in schedules of the applications).
 constexpr double kRounding = 0.035;
 
 // How likely a block comes fresh from the system at every run, of which this much is read.
