@@ -1,16 +1,14 @@
 """Which windows Halide keeps in the rows that are alive: what the model takes for folded is, wherever that is seen."""
 
-import math
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import halide as hl
 import pytest
+from allocated import allocations
 from slow_cases import EXHAUSTIVE
 from small_pipelines import X, Y, finish, image, make_space, schedule_of
 
-from metol.lower import Schedule
 from metol.pipeline import extract
 
 # How many windows Halide gives up on hangs on the vectors: of 64 bytes here, whatever this machine has.
@@ -23,7 +21,6 @@ MOST_ROUNDING = 4.0
 MOST_WRONG = 0.15
 # More than any window of these pipelines that is folded.
 WHOLE_BYTES = 64 * 1024
-ALLOCATION = re.compile(r"allocate (\w+)(?:\$\d+)?\[[a-z]+(\d+) \* ([\d* ]+)\]")
 
 
 def in_turn() -> hl.Pipeline:
@@ -81,25 +78,12 @@ def windows(build: Callable[[], hl.Pipeline], folder: Path) -> Iterator[tuple[st
             continue
         lowered += 1
         (rows,) = space.featurize(leaf)
-        allocated = allocations(build(), schedule_of(build, dag, leaf), folder / "lowered.stmt")
+        schedule, file = schedule_of(build, dag, leaf), folder / "lowered.stmt"
+        allocated = allocations(build(), schedule, file, sizes=(WIDE, HIGH), target=TARGET)
         for func in sliding:
             name = dag.funcs[func].name.split("$")[0]
             if name in allocated:
                 yield name, float(rows[dag.funcs[func].stages[0]][column]), allocated[name]
-
-
-def allocations(pipeline: hl.Pipeline, schedule: Schedule, path: Path) -> dict[str, float]:
-    """Bytes that Halide allocates for each Func, where that is a number; the most where there are several."""
-    schedule.apply(pipeline)
-    for output in pipeline.outputs():
-        for dim, size in enumerate((WIDE, HIGH)):
-            output.output_buffer().dim(dim).set_bounds(0, size)
-    pipeline.compile_to_lowered_stmt(str(path), pipeline.infer_arguments(), hl.StmtOutputFormat.Text)
-    found: dict[str, float] = {}
-    for name, bits, extents in ALLOCATION.findall(path.read_text()):
-        size = int(bits) / 8 * math.prod(int(extent) for extent in extents.split("*"))
-        found[name] = max(found.get(name, 0.0), size)
-    return found
 
 
 @pytest.mark.parametrize(

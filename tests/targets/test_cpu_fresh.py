@@ -1,10 +1,10 @@
 """Which memory at root comes fresh from the system: what Halide allocates for a Func, and what the model reckons."""
 
-import re
 from pathlib import Path
 
 import halide as hl
 import pytest
+from allocated import allocations
 from small_pipelines import X, Y, finish, image, schedule_of
 
 from metol import _core
@@ -15,7 +15,6 @@ from metol.targets.cpu import CpuMachine, cpu_parameters
 TARGET = "x86-64-linux-avx-avx2-f16c-fma-sse41"
 WIDE, HIGH = 500, 375
 FIRST_BYTES = 4 * WIDE * (HIGH + 2)
-ALLOCATION = re.compile(r"allocate first(?:\$\d+)?\[int32 \* (\d+) \* (\d+)\]")
 # Of the size of a block that may be fresh, what it is short of those that are.
 ROUNDING = 0.035
 
@@ -33,14 +32,14 @@ def stencil(*, is_tuple: bool = False) -> hl.Pipeline:
     return finish(output, sizes=(WIDE, HIGH))
 
 
-def everything_at_root(dag: PipelineDag, threshold_bytes: float, take: int = 0) -> tuple[_core.Space, _core.States]:
+def everything_at_root(dag: PipelineDag, threshold_bytes: float, seed: int = 0) -> tuple[_core.Space, _core.States]:
     """A loop nest for a machine where blocks of so many bytes are fresh."""
     parameters = cpu_parameters(CpuMachine.default(TARGET, threads=2), dag)
     parameters.fault_threshold_bytes = int(threshold_bytes)
     options = _core.SpaceOptions()
     options.allow_inline = options.allow_compute_at = False
     space = _core.Space(dag, parameters, options, 1)
-    return space, space.rollout(space.root(), [take])
+    return space, space.rollout(space.root(), [seed])
 
 
 def share_faulted(threshold_bytes: float, *, is_tuple: bool = False) -> float:
@@ -48,10 +47,10 @@ def share_faulted(threshold_bytes: float, *, is_tuple: bool = False) -> float:
     dag = extract(stencil(is_tuple=is_tuple))
     space, state = everything_at_root(dag, threshold_bytes)
     (rows,) = space.featurize(state)
-    columns = {name: column for column, name in enumerate(space.feature_table())}
-    row = rows[dag.funcs[next(f for f in range(len(dag.funcs)) if dag.funcs[f].name.startswith("first"))].stages[0]]
-    assert row[columns["bytes_at_root"]] == FIRST_BYTES * (2 if is_tuple else 1)
-    return float(row[columns["bytes_faulted"]] / row[columns["bytes_at_root"]])
+    first = next(func for func in dag.funcs if func.name.startswith("first"))
+    row = dict(zip(space.feature_table(), map(float, rows[first.stages[0]]), strict=True))
+    assert row["bytes_at_root"] == FIRST_BYTES * (2 if is_tuple else 1)
+    return row["bytes_faulted"] / row["bytes_at_root"]
 
 
 @pytest.mark.parametrize("is_tuple", [False, True])
@@ -71,14 +70,10 @@ def test_halide_rounds_what_is_read_up_and_not_by_more(tmp_path: Path) -> None:
     for seed in range(40):
         dag = extract(stencil())
         _, state = everything_at_root(dag, FIRST_BYTES, seed)
-        pipeline = stencil()
-        schedule_of(stencil, dag, state).apply(pipeline)
-        for dim, size in enumerate((WIDE, HIGH)):
-            pipeline.outputs()[0].output_buffer().dim(dim).set_bounds(0, size)
-        path, text = tmp_path / "lowered.stmt", hl.StmtOutputFormat.Text
-        pipeline.compile_to_lowered_stmt(str(path), pipeline.infer_arguments(), text, hl.Target(TARGET))
-        found = ALLOCATION.findall(path.read_text())
-        grown += [4 * int(wide) * int(high) / FIRST_BYTES for wide, high in found]
+        schedule, file = schedule_of(stencil, dag, state), tmp_path / "lowered.stmt"
+        allocated = allocations(stencil(), schedule, file, sizes=(WIDE, HIGH), target=TARGET)
+        if "first" in allocated:
+            grown.append(allocated["first"] / FIRST_BYTES)
     assert len(grown) > 20
     assert min(grown) >= 1
     assert 1 < max(grown) <= 1 + ROUNDING, sorted(grown)

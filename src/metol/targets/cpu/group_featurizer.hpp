@@ -131,7 +131,6 @@ class GroupFeaturizer {
     void count_loads(const StageContext& context, float* out);
     Layout layout_of(int func);
     bool returns_memory();
-    double fresh_bytes(const Func& func, double stored) const;
     bool is_in_registers(int func);
     bool writes_densely(const StageContext& context) const;
     bool has_lanes_apart(const StageContext& context) const;

@@ -18,13 +18,17 @@ constexpr double kListBytes = 64 * 1024;
 // tiles of all readers, and of its own (0.2 to 3.1 % of blocks of 24 MB and more, in schedules of the applications).
 constexpr double kRounding = 0.035;
 
-// How likely a block comes fresh from the system at every run, of which this much is read.
-double fresh_share(const CpuParameters& machine, double bytes) {
+// Bytes of a Func that come fresh from the system at every run, where so many of it are read: each value of a tuple is
+// a block of its own, and one that falls short of the threshold counts for as much as it is likely to be lifted over
+// it.
+double fresh_bytes(const CpuParameters& machine, const Func& func, double stored) {
     const auto threshold = static_cast<double>(machine.fault_threshold_bytes);
-    if (bytes >= threshold) {
-        return 1;
+    double fresh = 0;
+    for (const int value : func.value_bytes) {
+        const double block = stored * value / func.bytes_per_point();
+        fresh += std::clamp(block - (threshold - block) / kRounding, 0.0, block);
     }
-    return std::max(0.0, 1 - (threshold - bytes) / (kRounding * bytes));
+    return fresh;
 }
 
 Footprint footprint(const CpuParameters& machine, const Func& func, int innermost_dim, const Box& box) {
@@ -216,17 +220,8 @@ void GroupFeaturizer::measure_storage(const StageContext& context, float* out) {
     const bool is_allocated = is_first && is_on_heap(index_, nest_, regions_, stage.func);
     const double allocations = is_allocated ? allocation_count(index_, nest_, regions_, stage.func) : 0;
     out[k_heap_allocations] = static_cast<float>(allocations);
-    out[k_bytes_faulted] = static_cast<float>((is_trimmed ? stored : fresh_bytes(func, stored)) * allocations);
-}
-
-// Each value of a tuple is a block of its own.
-double GroupFeaturizer::fresh_bytes(const Func& func, double stored) const {
-    double fresh = 0;
-    for (const int value : func.value_bytes) {
-        const double block = stored * value / func.bytes_per_point();
-        fresh += block * fresh_share(machine_, block);
-    }
-    return fresh;
+    out[k_bytes_faulted] =
+        static_cast<float>((is_trimmed ? stored : fresh_bytes(machine_, func, stored)) * allocations);
 }
 
 // Does the allocator give memory back between tasks? glibc does once what is freed exceeds twice its largest block.
