@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 from slow_cases import slow_but
-from small_pipelines import PIPELINES, make_space
+from small_pipelines import PIPELINES, SOME_TARGET, make_space
 
 from metol import _core
 from metol.errors import SearchError
@@ -192,6 +192,18 @@ def test_discrepancies_find_what_greed_alone_misses() -> None:
     assert costs[8] < greedy
 
 
+def test_descent_from_discrepancies_that_are_about_as_good_pays() -> None:
+    ratios = []
+    for name in PIPELINES:
+        space = make_space(extract(PIPELINES[name]()), target=SOME_TARGET)
+        without, with_slack = (
+            Discrepancies(GREEDY, slack=slack).search(space, MODEL, Budget.start()).cost_seconds for slack in (0.0, 0.1)
+        )
+        ratios.append(with_slack / without)
+    assert np.exp(np.mean(np.log(ratios))) < 0.998
+    assert max(ratios) < 1.01
+
+
 def test_discrepancies_leave_the_rest_of_the_budget() -> None:
     inner = GREEDY
     found = Discrepancies(inner, share=0.5).search(
@@ -201,10 +213,10 @@ def test_discrepancies_leave_the_rest_of_the_budget() -> None:
     assert found.candidates == inner.search(space_of("pyramid"), MODEL, Budget.start()).candidates
 
 
-@pytest.mark.parametrize(("width", "share"), [(0, 0.5), (8, 0.0), (8, 1.5)])
-def test_discrepancies_of_nothing_are_refused(width: int, share: float) -> None:
+@pytest.mark.parametrize(("width", "slack", "share"), [(0, 0.1, 0.5), (8, -0.1, 0.5), (8, 0.1, 0.0), (8, 0.1, 1.5)])
+def test_discrepancies_of_nothing_are_refused(width: int, slack: float, share: float) -> None:
     with pytest.raises(SearchError, match="at least one bucket"):
-        Discrepancies(GREEDY, width=width, share=share)
+        Discrepancies(GREEDY, width=width, slack=slack, share=share)
 
 
 @pytest.mark.parametrize("name", SAMPLE)

@@ -3,7 +3,8 @@
 A filter that any strategy can be followed by. A beam ranks states by what is decided already, so that a choice which
 pays off only with later ones is gone before those are made; coordinate descent keeps the later ones as they were. Here
 each decision is given to the runners-up of other structural buckets, one at a time, and each is completed by itself.
-Source: Harvey and Ginsberg 1995, Limited discrepancy search, with one discrepancy.
+Coordinate descent goes on from the best of them, if it is about as good: greedy completion has paid for what it chose
+early, too. Source: Harvey and Ginsberg 1995, Limited discrepancy search, with one discrepancy.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from metol import _core
 from metol.errors import SearchError
-from metol.search.refine import Refined
+from metol.search.refine import Refined, descend
 from metol.search.strategy import Budget, SearchResult, Strategy, run_starts
 
 __all__ = ["Discrepancies", "deviating"]
@@ -22,6 +23,8 @@ __all__ = ["Discrepancies", "deviating"]
 _LEAST_GAIN = 1e-4
 # Buckets are as fine as the tilings of outer levels: those decide what can be computed where.
 _BUCKET_DEPTH = 5
+# Rounds of coordinate descent from what one discrepancy leads to.
+_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,17 @@ class Discrepancies:
     """What finds the loop nest to start from."""
     width: int = 8
     """Buckets of each decision that are followed to the end, the cheapest first."""
+    slack: float = 0.1
+    """What the best end of them may cost more than the best so far, as a share of it, for descent to go on from it."""
     share: float = 0.3
     """Share of the budget's time after which no further decision is looked at: deviating from a good loop nest rarely
     helps much, so that only beams and descent have all of the time."""
 
     def __post_init__(self) -> None:
-        if self.width < 1 or not 0 < self.share <= 1:
+        if self.width < 1 or self.slack < 0 or not 0 < self.share <= 1:
             raise SearchError(
-                f"Discrepancies follow at least one bucket in a share of (0, 1], not {self.width} in {self.share}."
+                "Discrepancies follow at least one bucket, with a slack of at least 0, in a share of (0, 1], not "
+                f"{self.width}, {self.slack} and {self.share}."
             )
 
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
@@ -49,11 +55,16 @@ class Discrepancies:
         for position in range(space.decision_count):
             if part.is_spent():
                 return replace(best, is_complete=False)
-            best = self._deviate(space, model, best, position)
+            end = self._deviate(space, model, best, position)
+            best = replace(best, candidates=end.candidates)
+            if end.cost_seconds <= best.cost_seconds * (1 + self.slack) and end.state is not best.state:
+                end = descend(space, model, end, part, _ROUNDS)
+                is_better = end.cost_seconds < best.cost_seconds * (1 - _LEAST_GAIN)
+                best = end if is_better else replace(best, candidates=end.candidates)
         return best
 
     def _deviate(self, space: _core.Space, model: _core.CostModel, best: SearchResult, position: int) -> SearchResult:
-        """Return the best completion of the other buckets of one decision, or `best` itself."""
+        """Return the best completion of the other buckets of one decision; `best` itself where there are none."""
         before = space.replay(space.path(best.state)[:position])
         children, _ = space.expand(before)
         if len(children) < 2:
@@ -69,8 +80,6 @@ class Discrepancies:
         leaves, count = complete_greedily(space, model, children.take(chosen))
         ends = space.cost(leaves, model)
         winner = int(np.argmin(ends))
-        if ends[winner] >= best.cost_seconds * (1 - _LEAST_GAIN):
-            return replace(best, candidates=candidates + count)
         return replace(
             best,
             state=leaves.take([winner]),

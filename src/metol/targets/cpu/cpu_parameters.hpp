@@ -52,7 +52,7 @@ struct CpuParameters final : MachineParameters {
     int32_t vector_registers = 16;
     std::vector<double> register_seconds;     // [Stages] arithmetic on one native register of its widest type
     std::vector<double> added_seconds_share;  // [Stages] of that, what is left where its product is part of an addition
-    std::vector<double> chained_step_seconds;  // [Stages] from one addition to a sum to the next
+    std::vector<double> chained_step_seconds;  // [Stages] from one step of a sum or a scan to the next
     std::vector<double> scalar_point_seconds;  // [Stages] arithmetic of a point in scalar code
 };
 

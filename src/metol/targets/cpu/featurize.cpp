@@ -9,7 +9,6 @@
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/registers.hpp"
 #include "targets/cpu/storage.hpp"
-#include "targets/cpu/tile_order.hpp"
 
 namespace metol::cpu {
 
@@ -24,9 +23,6 @@ constexpr double kClampedShareInside = 0.5;
 constexpr int kMaskedVectorBytes = 64;
 // Loads of lanes of so many bytes at least have an instruction for it.
 constexpr int kMaskedBytes = 4;
-// Instructions that a core looks ahead: with fewer of them in all steps of a reduction, it begins the next tile before
-// this one has ended.
-constexpr double kLookAhead = 256;
 
 }  // namespace
 
@@ -264,37 +260,6 @@ bool GroupFeaturizer::are_apart(const StageContext& context) {
     return true;
 }
 
-// Does the compiler add up what the steps of a tile add to a scalar, before it adds that to the sum? So it does with
-// vectors of what lies side by side in memory.
-bool GroupFeaturizer::adds_up_beforehand(const StageContext& context) const {
-    const Stage& stage = index_.stage(context.id);
-    for (size_t loop = 0; loop < stage.loops.size(); loop++) {
-        const bool is_unrolled = stage.loops[loop].is_reduction && context.tile[loop] > 1;
-        const auto is_dense = [&](const EffectiveAccess& access) {
-            const auto dense = static_cast<size_t>(nest_[access.producer].innermost_dim);
-            return access.producer == stage.func || dense >= access.jacobian.size() ||
-                   access.jacobian[dense][loop] == 1;
-        };
-        if (is_unrolled && !std::ranges::all_of(context.reads.accesses, is_dense)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void GroupFeaturizer::count_waits(const StageContext& context, double sums, double steps, double turns, float* out) {
-    // Each step loads about as much as it adds to.
-    const double seen = 1 - kLookAhead / (2 * sums * turns);
-    if (seen <= 0) {
-        return;
-    }
-    const double left = machine_.vector_registers - sums;
-    const TileOrder order =
-        tile_order(index_.stage(context.id), context.nest, context.reads, out[k_registers_per_vector]);
-    out[k_chained_steps] = static_cast<float>(seen * steps);
-    out[k_spilled_steps] = order.registers <= left ? 0 : out[k_chained_steps];
-}
-
 TileShape GroupFeaturizer::tile_of(const StageContext& context) const {
     const Stage& stage = index_.stage(context.id);
     const bool is_root = nest_[stage.func].placement == Placement::Root;
@@ -362,6 +327,8 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     if (is_promoted && turns_inside > 1) {
         const double steps = width == 1 && adds_up_beforehand(context) ? 1 : reduced;
         count_waits(context, accumulators, context.iterations_of_tile * steps, turns_inside * steps, out);
+    } else if (!is_scatter) {
+        count_waits_of_scan(context, out);
     }
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;
