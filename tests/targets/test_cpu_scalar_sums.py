@@ -8,7 +8,8 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import BARE_TARGET, finish, func_named, image, make_space
+from assembled import assembly_of
+from small_pipelines import finish, func_named, image, make_space
 
 from metol.pipeline import extract
 
@@ -42,11 +43,7 @@ def test_steps_of_a_turn_wait_for_each_other_where_they_lie_apart(tmp_path: Path
     output[()] = result[()]
     result.compute_root()
     result.update().unroll(R.x, unrolled)
-    path = tmp_path / "total.s"
-    output.compile_to_assembly(
-        str(path), output.infer_arguments(), "total", hl.Target(f"{BARE_TARGET}-no_asserts-no_bounds_query")
-    )
-    assert waits_a_turn(path.read_text()) == (1 if apart == 1 else unrolled)
+    assert waits_a_turn(assembly_of(output, tmp_path)) == (1 if apart == 1 else unrolled)
 
 
 @pytest.mark.parametrize("apart", [1, 5])

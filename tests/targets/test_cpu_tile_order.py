@@ -11,7 +11,8 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import BARE_TARGET, SOME_TARGET, C, X, Y, finish, func_named, image, make_space
+from assembled import assembly_of, inner_loops
+from small_pipelines import SOME_TARGET, C, X, Y, finish, func_named, image, make_space
 
 from metol import _core
 from metol.lower import Call, cpu_directives
@@ -80,19 +81,14 @@ def test_the_compiler_spills_where_sums_and_values_are_more_than_registers(
         update.reorder(lanes, *(inside[i] for i in (*order, *rest)), K.x, *outside)
         for loop in inside:
             update.unroll(loop)
-        path = tmp_path / "sums.s"
-        output.compile_to_assembly(
-            str(path), output.infer_arguments(), "sums", hl.Target(f"{BARE_TARGET}-no_asserts-no_bounds_query")
-        )
-        found[order] = bool(re.search("Spill", inner_loop(path.read_text(), math.prod(steps))))
+        found[order] = bool(re.search("Spill", inner_loop(assembly_of(output, tmp_path), math.prod(steps))))
         expected[order] = math.prod(steps) + values_alive(steps, order, 2) > REGISTERS
     assert found == expected
 
 
 def inner_loop(assembly: str, additions: int) -> str:
     """Return the loop that makes so many additions to sums and contains no other."""
-    loops = re.findall(r"\n(\.LBB\d+_\d+):((?:(?!\n\.LBB)[\s\S])*?)\n\tj\w+\t\1\n", assembly)
-    (body,) = (body for _, body in loops if len(re.findall(r"\tvfmadd", body)) == additions)
+    (body,) = (body for body in inner_loops(assembly) if len(re.findall(r"\tvfmadd", body)) == additions)
     return body
 
 

@@ -89,6 +89,7 @@ struct JacobianRow {
     std::vector<int32_t> denominator;  // [loops of the consuming Stage], at least 1
     std::vector<uint8_t> is_known;     // [loops of the consuming Stage]
     std::vector<uint8_t> has_phase;    // [loops of the consuming Stage] a phase comes back in turn along it
+    bool operator==(const JacobianRow&) const = default;
 };
 
 // Constant offsets of one load along the dimensions of the producer; those that it does not have stay 0.

@@ -53,13 +53,6 @@ JacobianRow to_row(const LinearForm& form) {
     return row;
 }
 
-bool is_same_jacobian(const std::vector<JacobianRow>& a, const std::vector<JacobianRow>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const JacobianRow& x, const JacobianRow& y) {
-        return x.numerator == y.numerator && x.denominator == y.denominator && x.is_known == y.is_known &&
-               x.has_phase == y.has_phase;
-    });
-}
-
 std::vector<JacobianRow> jacobian_of(const ExprGraph& graph, std::span<const int32_t> coordinates) {
     std::vector<JacobianRow> jacobian;
     for (int32_t coordinate : coordinates) {
@@ -70,8 +63,7 @@ std::vector<JacobianRow> jacobian_of(const ExprGraph& graph, std::span<const int
 
 void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::vector<AccessGroup>& groups) {
     const std::vector<JacobianRow> jacobian = jacobian_of(graph, coordinates);
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const AccessGroup& g) { return is_same_jacobian(g.jacobian, jacobian); });
+    auto group = std::ranges::find(groups, jacobian, &AccessGroup::jacobian);
     if (group == groups.end()) {
         group = groups.insert(groups.end(), AccessGroup{jacobian, 0, false, {}, {}});
         group->offsets.resize(coordinates.size());
@@ -333,8 +325,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
 
 int32_t find_access(const ExprGraph& graph, std::span<const Access> accesses, std::span<const int32_t> coordinates) {
     const std::vector<JacobianRow> jacobian = jacobian_of(graph, coordinates);
-    const auto found = std::ranges::find_if(
-        accesses, [&](const Access& access) { return is_same_jacobian(access.jacobian, jacobian); });
+    const auto found = std::ranges::find(accesses, jacobian, &Access::jacobian);
     return found == accesses.end() ? -1 : static_cast<int32_t>(found - accesses.begin());
 }
 

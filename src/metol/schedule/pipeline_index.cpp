@@ -91,6 +91,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
                 {static_cast<int16_t>(s), static_cast<int16_t>(e)});
         }
         minimum_points[s] = points_at_root(dag->funcs[static_cast<size_t>(stage.func)], stage);
+        scans.push_back(find_scan(stage));
         auto& orders = nest_orders.emplace_back();
         for (int vector_loop = -1; vector_loop < static_cast<int>(stage.loops.size()); vector_loop++) {
             orders.push_back(nest_order_of(stage, vector_loop));

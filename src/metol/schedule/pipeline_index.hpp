@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "pipeline/dag.hpp"
 #include "schedule/borders.hpp"
 #include "schedule/growth.hpp"
+#include "schedule/scans.hpp"
 
 namespace metol {
 
@@ -31,6 +33,7 @@ struct PipelineIndex {
     std::vector<uint8_t> has_identity_computed;    // [Funcs] the region computed is the region required
     std::vector<int64_t> minimum_points;           // [Stages] points that must be computed once, at root
     std::vector<int64_t> root_points;              // [Funcs] points of the region required at root
+    std::vector<std::optional<Scan>> scans;        // [Stages]
     // [Stages] reads an output whose place Halide knows. It takes a buffer that a pipeline computes for one that it
     // has allocated itself, so vectors of it are loaded as if they were aligned, and fault on the user's memory.
     std::vector<uint8_t> reads_as_aligned;

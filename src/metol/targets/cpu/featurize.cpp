@@ -327,8 +327,8 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     if (is_promoted && turns_inside > 1) {
         const double steps = width == 1 && adds_up_beforehand(context) ? 1 : reduced;
         count_waits(context, accumulators, context.iterations_of_tile * steps, turns_inside * steps, out);
-    } else if (!is_scatter) {
-        count_waits_of_scan(context, out);
+    } else if (const auto& scan = index_.scans[static_cast<size_t>(context.id)]; scan && !is_scatter) {
+        count_waits_of_scan(context, *scan, out);
     }
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
     total.scalar += is_scatter ? vectors * width / visits : 0;

@@ -129,8 +129,8 @@ class GroupFeaturizer {
     // How many of `steps` of a reduction whose `sums`, in registers, wait for each other through `turns` steps on end.
     void count_waits(const StageContext& context, double sums, double steps, double turns, float* out);
     // The same of an update that reads what an earlier step of its own has stored.
-    void count_waits_of_scan(const StageContext& context, float* out);
-    bool is_carried_over(const StageContext& context, size_t loop);
+    void count_waits_of_scan(const StageContext& context, const Scan& scan, float* out);
+    bool is_carried_over(const StageContext& context, const Scan& scan);
     void count_loads(const StageContext& context, float* out);
     Layout layout_of(int func);
     bool returns_memory();

@@ -47,11 +47,11 @@ Footprint footprint(const CpuParameters& machine, const Func& func, int innermos
 
 Footprint GroupFeaturizer::footprint_of(int func, const Box& box) {
     Footprint runs = footprint(machine_, index_.func(func), innermost_dim(func), box);
-    if (const int64_t alignment = nest_[func].row_alignment; alignment > 1 && !box.is_empty) {
+    if (nest_[func].row_alignment > 1 && !box.is_empty) {
         // Between whole rows lies what they are padded with.
         const int64_t row = stored_box(nest_, regions_, func)[innermost_dim(func)].extent();
         if (box[innermost_dim(func)].extent() >= row) {
-            const auto padded = static_cast<double>(divide_up(row, alignment) * alignment);
+            const auto padded = static_cast<double>(padded_row(nest_[func], row));
             runs.bytes = std::max(runs.bytes, runs.segments * padded * index_.func(func).bytes_per_point());
         }
     }

@@ -74,7 +74,25 @@ double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& 
         return bytes;
     }
     const int64_t row = box[schedule.innermost_dim].extent();
-    return bytes / static_cast<double>(row) * divide_up(row, schedule.row_alignment) * schedule.row_alignment;
+    return bytes / static_cast<double>(row) * static_cast<double>(padded_row(schedule, row));
+}
+
+int64_t padded_row(const FuncSchedule& schedule, int64_t elements) {
+    const int64_t alignment = std::max<int64_t>(1, schedule.row_alignment);
+    return divide_up(elements, alignment) * alignment;
+}
+
+int64_t stride_of(const LoopNest& nest, Regions& regions, int func, int dim) {
+    const int inner = nest[func].innermost_dim;
+    if (dim == inner) {
+        return 1;
+    }
+    const Box& stored = stored_box(nest, regions, func);
+    int64_t stride = padded_row(nest[func], stored[inner].extent());
+    for (int between = 0; between < dim; between++) {
+        stride *= between == inner ? 1 : stored[between].extent();
+    }
+    return stride;
 }
 
 double allocation_count(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {

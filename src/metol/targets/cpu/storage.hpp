@@ -21,6 +21,12 @@ const Box& stored_box(const LoopNest& nest, Regions& regions, int func);
 // Bytes behind a computed Func, those included that pad its rows, and those of a window that is not folded.
 double storage_bytes(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
+// Elements from one row of so many to the next, those included that pad it.
+int64_t padded_row(const FuncSchedule& schedule, int64_t elements);
+
+// Elements between neighbours along a dimension of a computed Func.
+int64_t stride_of(const LoopNest& nest, Regions& regions, int func, int dim);
+
 // How often the storage of a computed Func is allocated afresh in the whole run.
 double allocation_count(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
