@@ -50,7 +50,7 @@ class TogetherPlan:
     round_seconds: float = 0.02
     """A round takes samples for this long, and at least one."""
     patience: float = 5.0
-    """Whoever takes so many times as long as the fastest, by its first run, has one round."""
+    """Whoever takes so many times as long as the fastest has two rounds: what one says may be a disturbance alone."""
     most_ms: float = 1000.0
     """Whoever takes longer than this is not timed any better than by its first run."""
     compile_seconds: float = math.inf
@@ -264,7 +264,9 @@ class _Team:
         """Tell whether another round would tell anything new."""
         if not held.rounds:
             return False
-        if held.first_ms > plan.most_ms or min(held.rounds) > plan.patience * fastest_ms:
+        if held.first_ms > plan.most_ms:
+            return True
+        if len(held.rounds) > 1 and min(held.rounds) > plan.patience * fastest_ms:
             return True
         if len(held.rounds) < max(2, plan.rounds):
             return len(held.rounds) >= plan.rounds
