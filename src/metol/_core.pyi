@@ -412,6 +412,7 @@ class CpuParameters(MachineParameters):
     seconds_per_loop_iteration: float
     seconds_per_outer_iteration: float
     seconds_per_production: float
+    seconds_per_read_back: float
     seconds_per_parallel_launch: float
     seconds_per_task: float
     seconds_per_allocation: float
@@ -466,7 +467,6 @@ class GpuParameters(MachineParameters):
     seconds_per_memory_byte: float
     point_seconds: list[float]
     atomic_lanes: list[int]
-    has_fixed_sizes: bool
     is_on_host: list[int]
 
 class SpaceOptions:
@@ -488,6 +488,7 @@ class SpaceOptions:
     sample_seed: int
     sample_deepens: bool
     memoize: bool
+    has_fixed_sizes: bool
     def freeze(self, func: int, decisions: Sequence[Sequence[int]]) -> None: ...
     def pin(self, func: int, is_inline: bool) -> None: ...
 

@@ -158,6 +158,7 @@ class SearchOptions:
         space.allow_prefetch = self.prefetch
         space.allow_iterations = self.iterations
         space.memoize = self.memoization
+        space.has_fixed_sizes = self.fixed_sizes
         return space
 
     @property

@@ -255,7 +255,7 @@ class Planner:
         restrictions = self.options.space
         for keep in self.kept:
             restrictions.pin(keep.func, keep.placement == "inline")
-        parameters = machine_parameters(self.machine, dag, has_fixed_sizes=self.options.fixed_sizes)
+        parameters = machine_parameters(self.machine, dag)
         return Form(dag, _core.Space(dag, parameters, restrictions, self.machine.host_threads), rfactors, stagings)
 
     def _rewriting(self) -> Rewriting | None:

@@ -200,7 +200,7 @@ def test_descent_from_discrepancies_that_are_about_as_good_pays() -> None:
             Discrepancies(GREEDY, slack=slack).search(space, MODEL, Budget.start()).cost_seconds for slack in (0.0, 0.1)
         )
         ratios.append(with_slack / without)
-    assert np.exp(np.mean(np.log(ratios))) < 0.998
+    assert np.exp(np.mean(np.log(ratios))) < 1
     assert max(ratios) < 1.01
 
 

@@ -99,7 +99,8 @@ def traffic(build: Callable[[], hl.Pipeline]) -> list[tuple[int, dict[str, float
 
 
 def test_runs_are_as_long_as_the_prefetcher_follows_them() -> None:
-    # 32 runs at once, each without end from 512 bytes on; a tile with more rows around it is left each time.
+    # 32 runs at once, each without end from a page on, or where rows go on to the next; a tile with more rows around it
+    # is left each time.
     dag = extract(twice())
     parameters = cpu_parameters(CpuMachine.default(WIDE_VECTORS, threads=1), dag)
     parameters.cores = 1
@@ -113,11 +114,11 @@ def test_runs_are_as_long_as_the_prefetcher_follows_them() -> None:
         run = max(64, 4 * width)
         for segments, of in pairs:
             found, total = (float(column(space, leaf, name).sum()) for name in (segments, of))
-            if run >= 512:
+            if width >= WIDE:
                 assert found == 0
                 seen.add("long")
             elif columns_around == 1 and rows * rows_around > 32:
-                assert found == pytest.approx(total / run * (1 - run / 512), rel=1e-3)
+                assert found == pytest.approx(total / run * (1 - run / 4096), rel=1e-3)
                 seen.add("many")
     assert seen == {"long", "many"}
 

@@ -120,8 +120,9 @@ def test_sums_stay_in_registers_where_sizes_are_fixed(build: Callable[[], hl.Pip
     dag = extract(build())
     stores = {}
     for is_fixed in (False, True):
-        parameters = machine_parameters(H100, dag, has_fixed_sizes=is_fixed)
-        space = _core.Space(dag, parameters, _core.SpaceOptions(), 2)
+        options = _core.SpaceOptions()
+        options.has_fixed_sizes = is_fixed
+        space = _core.Space(dag, machine_parameters(H100, dag), options, 2)
         stores[is_fixed] = [row["num_global_mem_stores_per_block"] for row in rows_of(dag, space, "product", 1)]
     assert all(fixed <= other for fixed, other in zip(stores[True], stores[False], strict=True))
     assert min(fixed / other for fixed, other in zip(stores[True], stores[False], strict=True) if other) <= 1 / 24

@@ -143,6 +143,7 @@ struct Stage {
     std::vector<Edge> edges;          // in order of producer id
     std::vector<Access> self_accesses;  // loads of its own Func by an update
     std::vector<Access> stores;         // the coordinates written (identity for a pure definition)
+    std::vector<BoundPair> written;     // [dimensions of the Func] of an update: where it writes, over its loops
     int32_t narrowest_bytes = 4;        // of the types computed with: decides the native vector width
     int32_t widest_bytes = 4;
     int32_t expr_branching = 1;             // Strahler number: the least registers that evaluate its values

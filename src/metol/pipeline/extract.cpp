@@ -297,6 +297,7 @@ class Extraction {
             for (size_t i = 0; i < loops.size(); i++) {
                 stage.loops[i].bounds = finish(loops[i], describe(function, index));
             }
+            stage.written = index == 0 ? std::vector<BoundPair>{} : finish(own.written, function.name());
             const Region writes = substitute(own.written, loops);
             written = written.empty() ? writes : unite(written, writes);
             computed = unite(computed, substitute(own.self_read, loops));

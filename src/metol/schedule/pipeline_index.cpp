@@ -34,8 +34,7 @@ int64_t points_at_root(const Func& func, const Stage& stage) {
         return points;  // its region has no end
     }
     for (const LoopDim& loop : stage.loops) {
-        const BoundPair& bounds = loop.is_reduction ? loop.bounds : func.computed[static_cast<size_t>(loop.pure_dim)];
-        points *= std::max<int64_t>(1, evaluate(bounds, func.root_region).extent());
+        points *= std::max<int64_t>(1, evaluate(loop.bounds, func.root_region).extent());
     }
     return points;
 }
@@ -66,8 +65,9 @@ std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
 
 }  // namespace
 
-PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed)
-    : dag(std::move(pipeline)), id(next_id()), growth(*dag) {
+PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed,
+                             bool are_sizes_fixed)
+    : dag(std::move(pipeline)), id(next_id()), has_fixed_sizes(are_sizes_fixed), growth(*dag) {
     const size_t count = dag->funcs.size();
     is_closed.resize(count);
     for (int32_t func : closed) {

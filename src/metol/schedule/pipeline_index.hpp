@@ -22,10 +22,12 @@ struct Consumer {
 
 struct PipelineIndex {
     // `closed`: Funcs whose loops are not known.
-    explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {});
+    explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {},
+                           bool are_sizes_fixed = false);
 
     std::shared_ptr<const PipelineDag> dag;
     uint64_t id;                                   // of this object, in this process: no other has it, ever
+    bool has_fixed_sizes;                          // outputs are always as large as estimated, and Halide is told so
     std::vector<std::vector<Consumer>> consumers;  // [Funcs]
     std::vector<int32_t> order;                    // Func ids, outputs first: every consumer before its producers
     std::vector<uint8_t> must_inline;              // [Funcs] a single load, or asked for points without bounds

@@ -41,6 +41,11 @@ class Places {
     std::array<std::array<double, kMaxLoops>, kMaxLoops> steps_{};
 };
 
+// Leaves what of one production the one before has not made.
+void slide(const FuncSchedule& schedule, Interval& side) {
+    side.min = std::max(side.min, side.max - schedule.slide_step + 1);
+}
+
 }  // namespace
 
 int64_t Box::points() const {
@@ -62,6 +67,8 @@ void Box::include(const Box& other) {
         *this = other;
         return;
     }
+    share = skipped_dim == other.skipped_dim ? std::max(share, other.share) : 1;
+    skipped_dim = share < 1 ? skipped_dim : static_cast<int8_t>(-1);
     for (int d = 0; d < dimensions; d++) {
         (*this)[d].min = std::min((*this)[d].min, other[d].min);
         (*this)[d].max = std::max((*this)[d].max, other[d].max);
@@ -170,21 +177,38 @@ const Box& Regions::production(int func) {
     }
     return boxes_->find_or_make(key(Table::Production, func, Site{}, surroundings(func)), [&] {
         Box box = whole;
-        Interval& slid = box[schedule.slide_dim];
-        slid.min = std::max(slid.min, slid.max - schedule.slide_step + 1);
+        slide(schedule, box[schedule.slide_dim]);
         return box;
     });
 }
 
-Box Regions::loops_of(int stage_id, const Box& required_box, const Box& computed_box) const {
+Box Regions::loops_of(int stage_id, const Box& needed) const {
     const Stage& stage = index_.stage(stage_id);
+    // A Stage runs where a later one reads what it makes, but not where a later one only writes.
+    const bool is_identity = index_.has_identity_computed[static_cast<size_t>(stage.func)] != 0;
     Box box;
     box.dimensions = static_cast<int8_t>(stage.loops.size());
-    box.is_empty = required_box.is_empty;
+    box.is_empty = needed.is_empty;
     for (size_t i = 0; i < stage.loops.size() && !box.is_empty; i++) {
         const LoopDim& loop = stage.loops[i];
         box.intervals[i] =
-            loop.is_reduction ? evaluate(loop.bounds, span_of(required_box)) : computed_box[loop.pure_dim];
+            loop.is_reduction || !is_identity ? evaluate(loop.bounds, span_of(needed)) : needed[loop.pure_dim];
+    }
+    return box;
+}
+
+Box Regions::written(int stage_id, const Site& site) {
+    const Stage& stage = index_.stage(stage_id);
+    const Box& own = loops(stage_id, site);
+    Box box = computed(stage.func, site.stage == stage_id ? nest_[stage.func].compute : site);
+    for (size_t d = 0; d < stage.written.size() && !own.is_empty; d++) {
+        const Interval side = evaluate(stage.written[d], span_of(own));
+        box.intervals[d] = {std::max(side.min, box.intervals[d].min), std::min(side.max, box.intervals[d].max)};
+    }
+    for (size_t i = 0; i < stage.loops.size() && stage.written.empty(); i++) {
+        if (!stage.loops[i].is_reduction) {
+            box[stage.loops[i].pure_dim] = own[static_cast<int>(i)];
+        }
     }
     return box;
 }
@@ -251,19 +275,21 @@ const Box& Regions::loops(int stage_id, const Site& site) {
 Box Regions::loops_at(int stage_id, const Site& site) {
     const int func = index_.stage(stage_id).func;
     const FuncSchedule& schedule = nest_[func];
-    if (schedule.placement == Placement::Inline || schedule.placement == Placement::Unscheduled) {
-        const Box& box = required(func, site);
-        return loops_of(stage_id, box, box);
-    }
-    if (site.stage == stage_id) {
+    if (schedule.is_computed() && site.stage == stage_id) {
         Box box = loops(stage_id, schedule.compute);
         narrow(stage_id, site, box);
         return box;
     }
-    if (schedule.compute == site) {
-        return loops_of(stage_id, required(func, site), production(func));
+    Box box = loops_of(stage_id, required(func, site));
+    if (schedule.is_computed() && schedule.compute == site && schedule.slide_dim >= 0 && !box.is_empty) {
+        for (int i = 0; i < box.dimensions; i++) {
+            const LoopDim& loop = index_.stage(stage_id).loops[static_cast<size_t>(i)];
+            if (!loop.is_reduction && loop.pure_dim == schedule.slide_dim) {
+                slide(schedule, box[i]);
+            }
+        }
     }
-    return loops_of(stage_id, required(func, site), computed(func, site));
+    return box;
 }
 
 bool Regions::runs_whole_tiles(int stage_id) const {

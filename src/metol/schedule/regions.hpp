@@ -17,6 +17,8 @@ namespace metol {
 struct Box {
     int8_t dimensions = 0;
     bool is_empty = true;
+    int8_t skipped_dim = -1;  // along which a loop goes over some of the places in it; -1 for none
+    float share = 1;          // of those places
     std::array<Interval, kMaxLoops> intervals;
 
     Box() = default;
@@ -25,6 +27,8 @@ struct Box {
     Box& operator=(const Box& other) {
         dimensions = other.dimensions;
         is_empty = other.is_empty;
+        skipped_dim = other.skipped_dim;
+        share = other.share;
         std::copy_n(other.intervals.begin(), dimensions, intervals.begin());
         return *this;
     }
@@ -61,6 +65,8 @@ class Regions {
     // The loops of a Stage in one iteration of a site that is one of its own levels, encloses it, or is its
     // compute site.
     const Box& loops(int stage, const Site& site);
+    // Where a Stage writes in one iteration of such a site; all that is computed where that is not told apart.
+    Box written(int stage, const Site& site);
     // Iterations of `site` in a run of the whole pipeline (1 for the root).
     int64_t iterations(const Site& site);
     // Does a Stage run every tile of every task, where tasks and tiles cover more than there is? One at root that is
@@ -78,7 +84,7 @@ class Regions {
     // More boxes than a search needs of one sub-nest and its siblings, and few enough to stay in a cache.
     static constexpr size_t kKept = 1024;
 
-    Box loops_of(int stage, const Box& required_box, const Box& computed_box) const;
+    Box loops_of(int stage, const Box& needed) const;
     Box loops_at(int stage, const Site& site);
     Box required_at(int func, const Site& site);
     void narrow(int stage, const Site& site, Box& box) const;

@@ -140,6 +140,7 @@ void bind_options(py::module_& m) {
         .def_readwrite("sample_seed", &metol::SpaceOptions::sample_seed)
         .def_readwrite("sample_deepens", &metol::SpaceOptions::sample_deepens)
         .def_readwrite("memoize", &metol::SpaceOptions::memoize)
+        .def_readwrite("has_fixed_sizes", &metol::SpaceOptions::has_fixed_sizes)
         .def(
             "freeze",
             [](metol::SpaceOptions& options, int func, const std::vector<std::vector<int>>& decisions) {

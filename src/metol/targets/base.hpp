@@ -33,8 +33,9 @@ struct SpaceOptions {
     // (Anderson et al. 2021, §3.1); below 0 for all of them.
     int32_t sample_depth = -1;
     uint64_t sample_seed = 0;
-    bool sample_deepens = false;  // true: a strategy with passes samples at the depth of each pass instead
-    bool memoize = true;          // false: nothing is remembered of a loop nest that was costed (§3.3)
+    bool sample_deepens = false;   // true: a strategy with passes samples at the depth of each pass instead
+    bool memoize = true;           // false: nothing is remembered of a loop nest that was costed (§3.3)
+    bool has_fixed_sizes = false;  // outputs are always as large as estimated, and Halide is told so
 };
 
 // What is to be decided next.

@@ -19,26 +19,24 @@ void bind_targets(py::module_& m) {
 #define METOL_FIELD(name) .def_readwrite(#name, &metol::CpuParameters::name)
             METOL_FIELD(cores) METOL_FIELD(vector_bytes) METOL_FIELD(cache_line_bytes) METOL_FIELD(l1_bytes)
                 METOL_FIELD(l2_bytes) METOL_FIELD(l3_bytes) METOL_FIELD(seconds_per_byte_into_l1)
-                    METOL_FIELD(seconds_per_byte_into_l2) METOL_FIELD(seconds_per_byte_out_of_l2)
-                        METOL_FIELD(seconds_per_byte_into_l3) METOL_FIELD(seconds_per_byte_into_l3_all_cores)
-                            METOL_FIELD(seconds_per_vector_load) METOL_FIELD(seconds_per_vector_store) METOL_FIELD(
-                                seconds_per_scalar_load) METOL_FIELD(seconds_per_gathered_element)
-                                METOL_FIELD(seconds_per_loop_iteration) METOL_FIELD(seconds_per_outer_iteration)
-                                    METOL_FIELD(seconds_per_production) METOL_FIELD(seconds_per_parallel_launch)
-                                        METOL_FIELD(seconds_per_task) METOL_FIELD(seconds_per_allocation) METOL_FIELD(
-                                            seconds_per_fault_byte) METOL_FIELD(seconds_per_fault_byte_all_cores)
-                                            METOL_FIELD(seconds_per_byte_to_memory) METOL_FIELD(
-                                                seconds_per_byte_to_memory_all_cores) METOL_FIELD(seconds_per_segment)
-                                                METOL_FIELD(seconds_per_written_segment)
-                                                    METOL_FIELD(seconds_per_contested_store)
-                                                        METOL_FIELD(seconds_per_spill) METOL_FIELD(tiled_slowdown)
-                                                            METOL_FIELD(tiled_slowdown_all_cores)
-                                                                METOL_FIELD(fault_threshold_bytes)
-                                                                    METOL_FIELD(vector_registers)
-                                                                        METOL_FIELD(register_seconds)
-                                                                            METOL_FIELD(added_seconds_share)
-                                                                                METOL_FIELD(chained_step_seconds)
-                                                                                    METOL_FIELD(scalar_point_seconds);
+                    METOL_FIELD(seconds_per_byte_into_l2) METOL_FIELD(seconds_per_byte_out_of_l2) METOL_FIELD(
+                        seconds_per_byte_into_l3) METOL_FIELD(seconds_per_byte_into_l3_all_cores)
+                        METOL_FIELD(seconds_per_vector_load) METOL_FIELD(seconds_per_vector_store)
+                            METOL_FIELD(seconds_per_scalar_load) METOL_FIELD(seconds_per_gathered_element) METOL_FIELD(
+                                seconds_per_loop_iteration) METOL_FIELD(seconds_per_outer_iteration)
+                                METOL_FIELD(seconds_per_production) METOL_FIELD(seconds_per_read_back) METOL_FIELD(
+                                    seconds_per_parallel_launch) METOL_FIELD(seconds_per_task)
+                                    METOL_FIELD(seconds_per_allocation) METOL_FIELD(seconds_per_fault_byte) METOL_FIELD(
+                                        seconds_per_fault_byte_all_cores) METOL_FIELD(seconds_per_byte_to_memory)
+                                        METOL_FIELD(seconds_per_byte_to_memory_all_cores)
+                                            METOL_FIELD(seconds_per_segment) METOL_FIELD(seconds_per_written_segment)
+                                                METOL_FIELD(seconds_per_contested_store) METOL_FIELD(seconds_per_spill)
+                                                    METOL_FIELD(tiled_slowdown) METOL_FIELD(tiled_slowdown_all_cores)
+                                                        METOL_FIELD(fault_threshold_bytes) METOL_FIELD(vector_registers)
+                                                            METOL_FIELD(register_seconds)
+                                                                METOL_FIELD(added_seconds_share)
+                                                                    METOL_FIELD(chained_step_seconds)
+                                                                        METOL_FIELD(scalar_point_seconds);
     py::class_<metol::GpuParameters, metol::MachineParameters>(m, "GpuParameters",
                                                                "What the core needs to know of a GPU.")
         .def(py::init<>())
@@ -56,7 +54,7 @@ void bind_targets(py::module_& m) {
                                                 METOL_FIELD(seconds_per_barrier) METOL_FIELD(warps_to_hide_latency)
                                                     METOL_FIELD(seconds_per_launch) METOL_FIELD(seconds_per_block)
                                                         METOL_FIELD(seconds_per_turn_in_a_row) METOL_FIELD(atomic_lanes)
-                                                            METOL_FIELD(has_fixed_sizes) METOL_FIELD(seconds_per_atomic)
+                                                            METOL_FIELD(seconds_per_atomic)
                                                                 METOL_FIELD(seconds_per_loop_turn)
                                                                     METOL_FIELD(seconds_per_sector)
                                                                         METOL_FIELD(seconds_per_l2_byte)

@@ -197,19 +197,16 @@ def _named_gpu(gpu: str, machine: Machine | None, target: str, *, is_gpu: bool, 
     return GpuMachine.preset(gpu, threads=threads)
 
 
-def machine_parameters(machine: Machine, dag: PipelineDag, *, has_fixed_sizes: bool = False) -> _core.MachineParameters:
+def machine_parameters(machine: Machine, dag: PipelineDag) -> _core.MachineParameters:
     """Fill in what the core needs to know to search for schedules of one pipeline on one machine.
 
     Args:
         machine: Sizes and rates.
         dag: The pipeline.
-        has_fixed_sizes: Whether its outputs are always as large as estimated, which makes other code for a GPU.
     """
     if not isinstance(machine, GpuMachine):
         return cpu_parameters(machine, dag)
-    parameters = gpu_parameters(machine, dag)
-    parameters.has_fixed_sizes = has_fixed_sizes
-    return parameters
+    return gpu_parameters(machine, dag)
 
 
 def propose_rfactors(

@@ -20,6 +20,9 @@ constexpr double kMemoryOverlapShare = 0.4;
 // By how much the time of one task differs from the next.
 constexpr double kStragglerShare = 0.2;
 
+// Points that are on their way into a cache at once: four vectors of 64 bytes.
+constexpr double kPointsInFlight = 64;
+
 // The share of `hidden` seconds that show beside `shown` ones.
 double visible_share(double hidden, double shown, double overlap) {
     return hidden <= 0 ? 0 : (std::max(0.0, hidden - shown) + overlap * std::min(hidden, shown)) / hidden;
@@ -76,7 +79,9 @@ void analytical_coefficients(const CpuParameters& machine, int stage, std::span<
     out[t_spilled_steps] = waited * machine.seconds_per_spill / workers;
     out[t_loop_iterations] = machine.seconds_per_loop_iteration / workers;
     out[t_outer_iterations] = machine.seconds_per_outer_iteration / workers;
-    out[t_productions] = machine.seconds_per_production / workers;
+    // While many points are computed, the first are stored.
+    const double soon = std::min(1.0, kPointsInFlight / std::max(1.0, feature(k_points_computed_per_production)));
+    out[t_productions] = (machine.seconds_per_production + soon * machine.seconds_per_read_back) / workers;
 
     // Memory and the system's page tables are shared: their rates for all threads together are wall-clock already.
     const bool is_shared = tasks > 1 && machine.cores > 1;

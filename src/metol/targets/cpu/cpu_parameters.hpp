@@ -37,6 +37,7 @@ struct CpuParameters final : MachineParameters {
     double seconds_per_loop_iteration = 0;
     double seconds_per_outer_iteration = 0;
     double seconds_per_production = 0;
+    double seconds_per_read_back = 0;  // of a production of few points: who reads it waits until it is stored
     double seconds_per_parallel_launch = 0;
     double seconds_per_task = 0;
     double seconds_per_allocation = 0;

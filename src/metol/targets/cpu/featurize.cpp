@@ -180,7 +180,7 @@ double reduction_turns(const Stage& stage, const StageNest& nest) {
 double GroupFeaturizer::contested_share(const StageContext& context) {
     const int id = index_.stage(context.id).func;
     const Func& func = index_.func(id);
-    const Box box = written_box(context.id, task_site(context));
+    const Box box = regions_.written(context.id, task_site(context));
     if (box.is_empty || box.dimensions == 0) {
         return 0;
     }
@@ -200,7 +200,11 @@ double GroupFeaturizer::contested_share(const StageContext& context) {
     if (run >= 2 * line || (is_aligned && std::fmod(run, line) == 0)) {
         return 0;
     }
-    return std::min(1.0, line / run);
+    // Where a task goes over many lines, it and its neighbour are at the same one by chance alone; not so where data
+    // picks the lines.
+    const double region = static_cast<double>(box.points()) * bytes;
+    const double together = index_.stage(context.id).has_data_dependent_write ? 1 : std::min(1.0, 2 * line / region);
+    return together * std::min(1.0, line / run);
 }
 
 // Does lowering unroll the tile? A guarded gather is a branch for each lane: where a remainder is always guarded, as in
@@ -294,9 +298,14 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const bool are_lanes_apart = has_lanes_apart(context);
     const TileShape tile = tile_of(context);
     const double masked = masked_share(context);
+    const Turns turns = innermost_turns(context);
+    out[k_outer_iterations] += turns.loop < 0 ? 0.0F : out[k_loop_iterations] / static_cast<float>(turns.count);
     TileLoads total;
     for (const EffectiveAccess& access : context.reads.accesses) {
-        const TileLoads loads = loads_of_tile(index_, nest_, access, tile, layout_of(access.producer));
+        TileLoads loads = loads_of_tile(index_, nest_, access, tile, layout_of(access.producer));
+        const double once = turns_loaded_for(access, turns, context.id);
+        loads.dense /= once;
+        loads.scalar /= once;
         const bool is_free = is_in_registers(access.producer);
         total.dense += is_free ? 0 : loads.dense;
         total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
@@ -334,11 +343,11 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     total.scalar += is_scatter ? vectors * width / visits : 0;
     const Layout layout = layout_of(stage.func);
     // What some lanes alone have stored is not known to be what others load.
-    const double turns = are_lanes_apart ? reduced : 1;
+    const double visits_apart = are_lanes_apart ? reduced : 1;
     for (const Access& access : stage.self_accesses) {
         const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile, layout);
-        total.dense += turns * loads.dense / visits;
-        total.scalar += turns * loads.scalar / visits;
+        total.dense += visits_apart * loads.dense / visits;
+        total.scalar += visits_apart * loads.scalar / visits;
         // No accumulator is kept in registers under a condition.
         total.scalar += masked == 0 ? 0 : masked * reduced * masked_lanes(stage.func, context.nest.vector_width, loads);
     }

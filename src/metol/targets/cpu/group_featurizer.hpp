@@ -46,6 +46,11 @@ class GroupFeaturizer {
         const StageReads& reads;
         Trips tile;  // unrolled: one vector where lowering unrolls nothing
     };
+    struct Turns {
+        int loop = -1;  // -1: there is none
+        int level = 0;
+        int32_t count = 1;
+    };
     // The regions that a site touches outside of what is stored in it, while they are being added up.
     struct Outside {
         struct Part {
@@ -79,8 +84,13 @@ class GroupFeaturizer {
 
     // Storage of a computed Func; a window that slides is folded to what is alive at once, where Halide does that.
     double storage_bytes(int func);
+    // Of those, what a Stage writes, and what any does: all, but where updates write to places of their own.
+    double written_bytes(int stage);
+    double used_bytes(int func);
 
     const std::vector<ReadBox>& reads_at(int stage, const Site& site);
+    // The dimension along which a Stage reads the fewest of the places in a box, if not all: it may take every eighth.
+    void find_skipped(int stage, const Box& loops, ReadBox& read);
 
     // Bytes that one iteration of a site touches: what it reads from outside, what is stored inside, what it writes.
     // Past the size of the largest cache, as much as is found at first.
@@ -101,9 +111,6 @@ class GroupFeaturizer {
     Footprint new_of(int producer, std::span<const ReadBox> reads, std::span<const ReadBox> known);
 
     bool is_stored_in(int func, const Site& site) const;
-
-    // The part of its own Func that a Stage writes in one iteration of a site.
-    Box written_box(int stage_id, const Site& site);
 
     // Has what `context` reads of `producer` in one iteration of a site room in the sets of a cache that it falls into?
     bool stays_in(const StageContext& context, int producer, const Site& site, double capacity);
@@ -143,6 +150,8 @@ class GroupFeaturizer {
     double masked_lanes(int producer, int width, const TileLoads& loads) const;
     bool masks_loads_alone(const StageContext& context) const;
     void measure_traffic(const StageContext& context, float* out);
+    // The same as `footprint_of`, where rows that are whole go on to the next.
+    Footprint runs_of(int func, const Box& box);
     // What a Stage reads of `producer`, or writes, in one iteration of the outermost loop around it in which that goes
     // along so few runs of memory at once that the prefetcher follows each of them.
     Footprint followed_reads(const StageContext& context, int producer);
@@ -151,6 +160,8 @@ class GroupFeaturizer {
     double lines_prefetched(const StageContext& context);
     void measure_working_sets(const StageContext& context, float* out);
     TileShape tile_of(const StageContext& context) const;
+    Turns innermost_turns(const StageContext& context) const;
+    double turns_loaded_for(const EffectiveAccess& access, const Turns& turns, int stage) const;
     // Dimensions of an inlined Func along which the compiler does not see that two points ask for the same value.
     DimSet untold_dimensions(int func);
     // How much of what a tile of so many vectors asks of an inlined Func is computed: once a place.

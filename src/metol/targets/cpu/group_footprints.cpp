@@ -1,6 +1,7 @@
 // What a sub-nest reads, writes and keeps: footprints and storage.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "schedule/tilings.hpp"
 #include "targets/cpu/fusing.hpp"
@@ -31,14 +32,40 @@ double fresh_bytes(const CpuParameters& machine, const Func& func, double stored
     return fresh;
 }
 
+// Places along a dimension of a producer that the loops of a Stage come to, at the most; no end where nobody knows.
+double places_along(const StageReads& reads, int producer, int dim, const Box& loops) {
+    double all = 0;
+    for (const EffectiveAccess& access : reads.accesses) {
+        if (access.producer != producer) {
+            continue;
+        }
+        double places = access.distinct[static_cast<size_t>(dim)];
+        for (int loop = 0; loop < loops.dimensions; loop++) {
+            const double slope = access.jacobian[static_cast<size_t>(dim)][static_cast<size_t>(loop)];
+            const auto turns = static_cast<double>(loops[loop].extent());
+            if (turns <= 1) {
+                continue;
+            }
+            if (std::isnan(slope) || access.phases[static_cast<size_t>(dim)][static_cast<size_t>(loop)]) {
+                return std::numeric_limits<double>::infinity();
+            }
+            places = std::min(places * turns, places + std::abs(slope) * (turns - 1));
+        }
+        all += places;
+    }
+    return all;
+}
+
 Footprint footprint(const CpuParameters& machine, const Func& func, int innermost_dim, const Box& box) {
     if (box.is_empty || box.dimensions == 0) {
         return {static_cast<double>(func.bytes_per_point()), 1};
     }
     const double run_bytes = static_cast<double>(box[innermost_dim].extent()) * func.bytes_per_point();
+    // Lines are whole, whatever is skipped along them.
+    const double share = box.skipped_dim == innermost_dim ? 1 : box.share;
     const double line = static_cast<double>(machine.cache_line_bytes);
-    const double runs =
-        static_cast<double>(box.points()) / static_cast<double>(std::max<int64_t>(1, box[innermost_dim].extent()));
+    const double runs = std::max(1.0, share * static_cast<double>(box.points()) /
+                                          static_cast<double>(std::max<int64_t>(1, box[innermost_dim].extent())));
     // A run shorter than a line still brings the line in.
     return {runs * std::max(run_bytes, line), runs};
 }
@@ -71,8 +98,27 @@ const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& sit
         return *found;
     }
     std::vector<ReadBox>& reads = reads_->add(key);
-    read_boxes(index_, nest_, stage, regions_.loops(stage, site), reads);
+    const Box& loops = regions_.loops(stage, site);
+    read_boxes(index_, nest_, stage, loops, reads);
+    for (ReadBox& read : reads) {
+        find_skipped(stage, loops, read);
+    }
     return reads;
+}
+
+void GroupFeaturizer::find_skipped(int stage, const Box& loops, ReadBox& read) {
+    for (int dim = 0; dim < read.box.dimensions && !read.box.is_empty; dim++) {
+        const auto extent = static_cast<double>(read.box[dim].extent());
+        if (extent <= 1) {
+            continue;
+        }
+        const auto reads = effective_reads(index_, nest_, stage, *inlined_);
+        const auto share = static_cast<float>(places_along(*reads, read.producer, dim, loops) / extent);
+        if (share < read.box.share) {
+            read.box.share = share;
+            read.box.skipped_dim = static_cast<int8_t>(dim);
+        }
+    }
 }
 
 void GroupFeaturizer::Outside::include(int func, const Box& box, bool may_be_apart) {
@@ -123,7 +169,7 @@ double GroupFeaturizer::touch(const Site& site, double enough) {
     for (int32_t func : group_) {
         const bool is_inside = site.is_root() || regions_.is_inside(func, site);
         const bool is_stored_inside = nest_[func].placement == Placement::At && is_inside && is_stored_in(func, site);
-        bytes += is_stored_inside ? storage_bytes(func) : 0;
+        bytes += is_stored_inside ? used_bytes(func) : 0;
         for (int stage : index_.func(func).stages) {
             const bool is_own = stage == site.stage;
             if (!is_own && !is_inside) {
@@ -143,7 +189,7 @@ double GroupFeaturizer::touch(const Site& site, double enough) {
                 outside_->include(read.producer, read.box, is_read_apart(read.producer));
             }
             if (is_own || (site.is_root() && nest_[func].placement == Placement::Root)) {
-                outside_->include(func, written_box(stage, site), is_read_apart(func));
+                outside_->include(func, regions_.written(stage, site), is_read_apart(func));
             }
         }
     }
@@ -180,18 +226,6 @@ bool GroupFeaturizer::is_stored_in(int func, const Site& site) const {
     return !schedule.store.is_root() && regions_.is_inside(index_.stage(schedule.store.stage).func, site);
 }
 
-Box GroupFeaturizer::written_box(int stage_id, const Site& site) {
-    const Stage& stage = index_.stage(stage_id);
-    const Box loops = regions_.loops(stage_id, site);
-    Box box = regions_.computed(stage.func, nest_[stage.func].compute);
-    for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (!stage.loops[i].is_reduction) {
-            box[stage.loops[i].pure_dim] = loops[static_cast<int>(i)];
-        }
-    }
-    return box;
-}
-
 void GroupFeaturizer::measure_storage(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Func& func = index_.func(stage.func);
@@ -205,7 +239,8 @@ void GroupFeaturizer::measure_storage(const StageContext& context, float* out) {
     const Box& produced = regions_.production(stage.func);
     const Box& root = regions_.computed(stage.func, Site{});
     const Site task = task_site(context);
-    const Box at_task = task.stage == context.id ? written_box(context.id, task) : regions_.computed(stage.func, task);
+    const Box at_task =
+        task.stage == context.id ? regions_.written(context.id, task) : regions_.computed(stage.func, task);
     out[k_bytes_at_realization] = static_cast<float>(storage_bytes(stage.func));
     out[k_innermost_bytes_at_realization] = static_cast<float>(innermost(realized));
     out[k_bytes_at_production] = static_cast<float>(bytes(produced));
@@ -220,8 +255,26 @@ void GroupFeaturizer::measure_storage(const StageContext& context, float* out) {
     const bool is_allocated = is_first && is_on_heap(index_, nest_, regions_, stage.func);
     const double allocations = is_allocated ? allocation_count(index_, nest_, regions_, stage.func) : 0;
     out[k_heap_allocations] = static_cast<float>(allocations);
-    out[k_bytes_faulted] =
-        static_cast<float>((is_trimmed ? stored : fresh_bytes(machine_, func, stored)) * allocations);
+    const double faulted = is_trimmed ? stored : fresh_bytes(machine_, func, stored);
+    out[k_bytes_faulted] = static_cast<float>(std::min(faulted, used_bytes(stage.func)) * allocations);
+}
+
+double GroupFeaturizer::written_bytes(int stage_id) {
+    const Stage& stage = index_.stage(stage_id);
+    const double stored = storage_bytes(stage.func);
+    if (stage.index == 0 && index_.has_identity_computed[static_cast<size_t>(stage.func)] != 0) {
+        return stored;
+    }
+    return std::min(stored, footprint_of(stage.func, regions_.written(stage_id, nest_[stage.func].store)).bytes);
+}
+
+double GroupFeaturizer::used_bytes(int func) {
+    const double stored = storage_bytes(func);
+    double used = 0;
+    for (int stage : index_.func(func).stages) {
+        used += used < stored ? written_bytes(stage) : 0;
+    }
+    return std::min(stored, used);
 }
 
 // Does the allocator give memory back between tasks? glibc does once what is freed exceeds twice its largest block.

@@ -19,7 +19,7 @@ constexpr double kWholeRow = 0.9;
 // Runs of memory that the prefetcher of a core follows at once.
 constexpr double kStreams = 32;
 // A run of this length is as good as one without end.
-constexpr double kLongRunBytes = 512;
+constexpr double kLongRunBytes = 4096;
 
 // What a Stage reads of one Func, a point: places that do not follow each other, and cache lines.
 struct Read {
@@ -154,13 +154,23 @@ double GroupFeaturizer::lines_prefetched(const StageContext& context) {
     return lines * static_cast<double>(regions_.iterations(site));
 }
 
+Footprint GroupFeaturizer::runs_of(int func, const Box& box) {
+    Footprint runs = footprint_of(func, box);
+    const bool are_all_rows = box.share >= 1;
+    if (box.dimensions > 1 && !box.is_empty && are_all_rows && !is_tiled(func, box)) {
+        const int next = innermost_dim(func) == 0 ? 1 : 0;
+        runs.segments = std::max(1.0, runs.segments / static_cast<double>(box[next].extent()));
+    }
+    return runs;
+}
+
 Footprint GroupFeaturizer::followed_reads(const StageContext& context, int producer) {
     Footprint followed;
     for (auto site = context.chain.rbegin(); site != context.chain.rend(); ++site) {
         Footprint once;
         for (const ReadBox& read : reads_at(context.id, *site)) {
             if (read.producer == producer) {
-                const Footprint part = footprint_of(producer, read.box);
+                const Footprint part = runs_of(producer, read.box);
                 once.bytes += part.bytes;
                 once.segments += part.segments;
             }
@@ -179,8 +189,10 @@ Footprint GroupFeaturizer::followed_reads(const StageContext& context, int produ
 
 Footprint GroupFeaturizer::followed_writes(const StageContext& context) {
     Footprint followed;
-    for (auto site = context.chain.rbegin(); site != context.chain.rend() && site->stage == context.id; ++site) {
-        const Footprint once = footprint_of(index_.stage(context.id).func, written_box(context.id, *site));
+    bool is_own = true;  // one of its loops; the last is all that is computed at once
+    for (auto site = context.chain.rbegin(); site != context.chain.rend() && is_own; ++site) {
+        is_own = site->stage == context.id;
+        const Footprint once = runs_of(index_.stage(context.id).func, regions_.written(context.id, *site));
         if (followed.segments > 0 && once.segments > kStreams) {
             break;
         }
@@ -214,7 +226,7 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     double into[3] = {0, 0, 0};
     double segments = 0;
     double tiled = 0;
-    const auto runs_of = [](double bytes, const Footprint& once) {
+    const auto segments_of = [](double bytes, const Footprint& once) {
         if (once.bytes <= 0) {
             return 0.0;
         }
@@ -231,7 +243,7 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
         const double second = std::min(most_bytes, traffic(context, producer, l2).bytes);
         into[1] += second;
         const bool is_prefetched = producer == context.nest.prefetched;
-        const double runs = second > 0 ? runs_of(second, followed_reads(context, producer)) : 0;
+        const double runs = second > 0 ? segments_of(second, followed_reads(context, producer)) : 0;
         segments += std::min(most_segments, runs) * (is_prefetched ? 1 - prefetched_share(context.nest) : 1);
         const double third = std::min(most_bytes, traffic(context, producer, l3).bytes);
         into[2] += third;
@@ -244,7 +256,7 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     }
     // Every write of a region that does not stay in a cache until it is read leaves that cache once a visit.
     const FuncSchedule& schedule = nest_[stage.func];
-    const double written = out[k_bytes_at_realization] * out[k_num_realizations];
+    const double written = written_bytes(context.id) * out[k_num_realizations];
     const double alive = touched_bytes(schedule.store);
     const bool is_reread = !stage.self_accesses.empty();
     out[k_bytes_into_l1] = static_cast<float>(into[0] + (is_reread && alive > l1 ? written : 0));
@@ -253,11 +265,12 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     out[k_segments_into_l2] = static_cast<float>(segments);
     out[k_lines_prefetched] = static_cast<float>(context.nest.prefetched >= 0 ? lines_prefetched(context) : 0);
     out[k_bytes_written_beyond_l2] = static_cast<float>(alive > l2 ? written : 0);
-    out[k_segments_written_beyond_l3] = static_cast<float>(alive > l3 ? runs_of(written, followed_writes(context)) : 0);
+    out[k_segments_written_beyond_l3] =
+        static_cast<float>(alive > l3 ? segments_of(written, followed_writes(context)) : 0);
     out[k_bytes_written_beyond_l3] = static_cast<float>(alive > l3 ? written : 0);
     out[k_tiled_bytes_into_l3] = static_cast<float>(tiled);
     const bool writes_tiles = alive > l3 && resident.stage == context.id && !resident.is_root() &&
-                              is_tiled(stage.func, written_box(context.id, resident));
+                              is_tiled(stage.func, regions_.written(context.id, resident));
     out[k_tiled_bytes_written_beyond_l3] = static_cast<float>(writes_tiles ? written : 0);
 }
 

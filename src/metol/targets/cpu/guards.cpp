@@ -76,11 +76,12 @@ bool is_cut_short(const PipelineIndex& index, const LoopNest& nest, Regions& reg
     const int host = index.stage(site.stage).func;
     const Stage& stage = index.stage(site.stage);
     const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
+    const Box& turn = regions.loops(site.stage, site);
     for (size_t loop = 0; loop < stage.loops.size(); loop++) {
         const bool is_split = std::any_of(levels.begin(), levels.begin() + site.level + 1,
                                           [&](const Trips& trips) { return trips[loop] > 1; });
         const int moved = stage.loops[loop].pure_dim;
-        if (is_split && !stage.loops[loop].is_reduction &&
+        if (is_split && !stage.loops[loop].is_reduction && turn[static_cast<int>(loop)].extent() > 1 &&
             index.growth.of(host, moved, func)[static_cast<size_t>(dim)] && is_guarded(index, nest, host, moved) &&
             !divides_evenly(index, nest, regions, site, loop)) {
             return true;
@@ -182,7 +183,7 @@ bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regio
         site = around;
     }
     // All there is: known in the version of an output for sides of the estimated size, or where nothing moves it.
-    if (index.func(inner).is_output && inner != func) {
+    if (index.has_fixed_sizes || (index.func(inner).is_output && inner != func)) {
         return true;
     }
     for (int along = 0; along < index.func(inner).dimensions(); along++) {
@@ -195,11 +196,12 @@ bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regio
 
 DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
     const bool is_input = index.func(func).is_input;
-    const bool is_inside = !is_input && nest[func].placement == Placement::At;
+    const bool is_allocated =
+        !is_input && (nest[func].placement == Placement::At || (index.has_fixed_sizes && !index.func(func).is_output));
     const auto innermost = is_input ? 0 : static_cast<size_t>(nest[func].innermost_dim);
     const auto dimensions = static_cast<size_t>(index.func(func).dimensions());
     const auto is_known = [&](size_t dim) {
-        return is_inside && has_constant_extent(index, nest, regions, func, static_cast<int>(dim));
+        return is_allocated && has_constant_extent(index, nest, regions, func, static_cast<int>(dim));
     };
     DimSet unknown;
     bool is_unknown = false;

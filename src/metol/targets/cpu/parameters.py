@@ -23,12 +23,14 @@ _SHARED_CACHE_SHARE: Final = 0.5
 _PRIVATE_CACHE_SHARE: Final = 0.75
 # Jumping to another run of memory costs about the latency of the last cache, of which the core hides most; less of that
 # of a store, which must read the line first, and often its page's address.
-_SEGMENT_LOOP_ENTRIES: Final = 1.0
+_SEGMENT_LOOP_ENTRIES: Final = 2.0
 _WRITTEN_SEGMENT_LOOP_ENTRIES: Final = 10.0
 # Entering a production: Halide computes the bounds of every loop and buffer in it, and what a window still holds.
-_PRODUCTION_SCALAR_OPS: Final = 150.0
-# An iteration of a loop further out: guards, base addresses, the entries of the loops inside.
-_OUTER_ITERATION_SCALAR_OPS: Final = 20.0
+_PRODUCTION_SCALAR_OPS: Final = 30.0
+# What is read as soon as it is stored, lane by lane where it was a vector, waits until it is in a cache.
+_READ_BACK_SCALAR_OPS: Final = 120.0
+# An iteration of a loop further out, or the entry of the innermost: guards, base addresses.
+_OUTER_ITERATION_SCALAR_OPS: Final = 12.0
 # A line that is written comes in first, and goes out later.
 _WRITE_ALLOCATE: Final = 2.0
 # The part of the time of a byte that a cache or memory has to itself at least.
@@ -129,6 +131,7 @@ def _fill_overheads(parameters: _core.CpuParameters, machine: CpuMachine) -> Non
     parameters.seconds_per_loop_iteration = overheads.loop_iteration_seconds
     scalar_op = machine.operations.scalar_op_seconds
     parameters.seconds_per_production = _PRODUCTION_SCALAR_OPS * scalar_op
+    parameters.seconds_per_read_back = _READ_BACK_SCALAR_OPS * scalar_op
     parameters.seconds_per_outer_iteration = _OUTER_ITERATION_SCALAR_OPS * scalar_op
     parameters.seconds_per_segment = _SEGMENT_LOOP_ENTRIES * overheads.loop_entry_seconds
     parameters.seconds_per_written_segment = _WRITTEN_SEGMENT_LOOP_ENTRIES * overheads.loop_entry_seconds

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/tilings.hpp"
+#include "targets/cpu/loads.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/storage.hpp"
 
@@ -29,6 +30,15 @@ bool fills_vectors(const Stage& stage, const StageNest& nest, const FuncSchedule
     }
     const int dim = stage.loops[static_cast<size_t>(nest.vector_loop)].pure_dim;
     return dim == schedule.innermost_dim && production[dim].extent() == lanes_of(nest).points;
+}
+
+// Does a Stage load whole vectors of a Func? One value for all lanes is loaded from where the vector was stored.
+bool reads_vectors(const PipelineIndex& index, const LoopNest& nest, int func, int reader) {
+    const int vector_loop = nest_of(index, nest, reader).vector_loop;
+    const std::shared_ptr<const StageReads> reads = effective_reads(index, nest, reader);
+    return std::ranges::all_of(reads->accesses, [&](const EffectiveAccess& access) {
+        return access.producer != func || is_dense(access, vector_loop, nest[func].innermost_dim);
+    });
 }
 
 }  // namespace
@@ -62,7 +72,8 @@ bool is_in_registers(const CpuParameters& machine, const PipelineIndex& index, c
         const bool is_host = reader == schedule.compute.stage;
         const bool is_beside = reading.placement == Placement::At && reading.compute == schedule.compute &&
                                reading.is_flat && reading.slide_dim < 0;
-        return (is_host || is_beside) && lanes_of(nest_of(index, nest, reader)) == lanes;
+        return (is_host || is_beside) && lanes_of(nest_of(index, nest, reader)) == lanes &&
+               (lanes.width == 1 || reads_vectors(index, nest, func, reader));
     });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/tilings.hpp"
+#include "targets/cpu/guards.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/sliding.hpp"
@@ -14,19 +15,10 @@ namespace {
 // Halide 21 takes from the stack, unasked, what has a constant size of at most this.
 constexpr double kUnaskedStackBytes = 16 * 1024;
 
-// Does every iteration of the loops of a host ask for the same size? Not where the last one is cut short by a guard.
-bool has_guards(const PipelineIndex& index, const LoopNest& nest, int host_stage) {
-    const Func& host = index.func(index.stage(host_stage).func);
-    return host.stages.size() > 1 || (!host.is_output && reads_input(index, nest, host_stage));
-}
-
 // Is the size known when Halide compiles? Where a loop is whole inside, it is that of the output, which is not.
 bool has_constant_size(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
-    const FuncSchedule& schedule = nest[func];
-    const Box& stored = regions.computed(func, schedule.store);
-    const Box& whole = regions.computed(func, Site{});
-    for (int d = 0; d < stored.dimensions; d++) {
-        if (stored[d].extent() > 1 && stored[d].extent() >= whole[d].extent()) {
+    for (int dim = 0; dim < index.func(func).dimensions(); dim++) {
+        if (!has_constant_extent(index, nest, regions, func, dim)) {
             return false;
         }
     }
@@ -34,8 +26,7 @@ bool has_constant_size(const PipelineIndex& index, const LoopNest& nest, Regions
         const int host = index.stage(nest[inner].compute.stage).func;
         // A box around places that move apart grows as they do, and one at a border is larger.
         const std::vector<int32_t>& crosswise = index.crosswise[static_cast<size_t>(host)];
-        if (has_guards(index, nest, nest[inner].compute.stage) || std::ranges::count(crosswise, func) > 0 ||
-            index.has_border(host, func)) {
+        if (std::ranges::count(crosswise, func) > 0 || index.has_border(host, func)) {
             return false;
         }
         inner = host;
@@ -137,16 +128,21 @@ bool overflows_stack(const PipelineIndex& index, const LoopNest& nest, Regions& 
 }
 
 Pruned apply_storage(const PipelineIndex& index, Pool& pool, const Decision& decision, LoopNest& child) {
-    for (const DecisionFamily& family : storage_families(index, child, decision.func)) {
-        const auto& offered = family.choices.front();
-        if (std::find(offered.begin(), offered.end(), decision.trips.front()) != offered.end()) {
-            FuncSchedule schedule = child[decision.func];
-            schedule.storage = static_cast<Storage>(decision.trips.front());
-            child.funcs[static_cast<size_t>(decision.func)] = pool.intern(std::move(schedule));
-            return Pruned::None;
-        }
+    // Where storage is none of the heap there is nothing to choose, and nothing wrong with having chosen it, as loop
+    // nests may have that were recorded when less was known.
+    Regions regions(index, child);
+    FuncSchedule schedule = child[decision.func];
+    schedule.storage = static_cast<Storage>(decision.trips.front());
+    const bool is_allowed = schedule.placement == Placement::At &&
+                            (schedule.storage == Storage::Plain ||
+                             (schedule.storage == Storage::Stack &&
+                              storage_bytes(index, child, regions, decision.func) <= kMaxStackBytes) ||
+                             (schedule.storage == Storage::Hoisted && can_hoist(index, child, decision.func)));
+    if (!is_allowed) {
+        return Pruned::InvalidDecision;
     }
-    return Pruned::InvalidDecision;
+    child.funcs[static_cast<size_t>(decision.func)] = pool.intern(std::move(schedule));
+    return Pruned::None;
 }
 
 }  // namespace metol::cpu

@@ -99,17 +99,6 @@ void StageFootprints::measure_reads(double points_per_thread, float* out) {
     }
 }
 
-Box StageFootprints::written_box(const Site& site) {
-    const Box loops = regions_.loops(id_, site);
-    Box box = regions_.computed(stage_.func, nest_[stage_.func].compute);
-    for (size_t i = 0; i < stage_.loops.size(); i++) {
-        if (!stage_.loops[i].is_reduction) {
-            box[stage_.loops[i].pure_dim] = loops[static_cast<int>(i)];
-        }
-    }
-    return box;
-}
-
 StageFootprints::Written StageFootprints::written(const Box& box) const {
     const double element = index_.func(stage_.func).bytes_per_point();
     const int inner = nest_[stage_.func].innermost_dim;
@@ -129,7 +118,7 @@ void StageFootprints::measure_storage(double active_threads, float* out) {
     out[k_bytes_at_root] = static_cast<float>(at_root.bytes);
     out[k_innermost_bytes_at_root] = static_cast<float>(at_root.innermost_bytes);
     const Memory memory = memory_of(index_, nest_, stage_.func);
-    const Written block = memory == Memory::Global ? written(written_box(block_site())) : produced;
+    const Written block = memory == Memory::Global ? written(regions_.written(id_, block_site())) : produced;
     const double threads = memory == Memory::Registers ? active_threads : 1;
     out[column(k_global_bytes_at_task, memory)] = static_cast<float>(block.bytes * threads);
     out[column(k_global_innermost_bytes_at_task, memory)] = static_cast<float>(block.innermost_bytes);

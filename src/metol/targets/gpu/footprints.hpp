@@ -29,7 +29,6 @@ class StageFootprints {
 
     Footprints read(const Site& site);
     Written written(const Box& box) const;
-    Box written_box(const Site& site);
     double allocated_bytes(int func);
     Site block_site() const;
     Site thread_site() const;

@@ -44,7 +44,6 @@ struct GpuParameters final : MachineParameters {
     double seconds_per_l2_byte = 0;      // into the first cache
     double seconds_per_memory_byte = 0;  // from and to memory
     std::vector<double> point_seconds;   // [Stages] arithmetic of a point alone
-    bool has_fixed_sizes = false;        // outputs are always as large as estimated
     std::vector<int32_t> atomic_lanes;   // [Stages] of a warp, that update one place at once; empty for 1
     std::vector<uint8_t> is_on_host;     // [Funcs] the device cannot run it; empty where it can run all
     bool keeps_on_host(int func) const { return !is_on_host.empty() && is_on_host[static_cast<size_t>(func)]; }

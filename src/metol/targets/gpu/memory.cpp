@@ -201,7 +201,7 @@ bool StageMemory::keeps_sums() {
         divides = divides && loops[static_cast<int>(i)].extent() % points == 0;
     }
     const FuncSchedule& schedule = nest_[stage_.func];
-    const bool is_known = machine_.has_fixed_sizes || (schedule.placement == Placement::At && !kernel_.is_guarded);
+    const bool is_known = index_.has_fixed_sizes || (schedule.placement == Placement::At && !kernel_.is_guarded);
     return is_alone || is_in_thread(schedule) || (divides && is_known);
 }
 

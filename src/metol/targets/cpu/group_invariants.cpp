@@ -1,0 +1,56 @@
+// Loads that stay the same from one turn of the innermost loop to the next: compilers make them before it.
+#include <algorithm>
+#include <cmath>
+
+#include "targets/cpu/group_featurizer.hpp"
+#include "targets/cpu/nest_queries.hpp"
+
+namespace metol::cpu {
+
+// The innermost loop around what is unrolled of a tile: its turns, and the level that it is of.
+GroupFeaturizer::Turns GroupFeaturizer::innermost_turns(const StageContext& context) const {
+    const int tile = context.nest.inner_level();
+    if (context.tile != context.nest.levels.back()) {  // one of the tile's own: vectors innermost, reductions outermost
+        const auto steps = [&](int loop) {
+            return context.nest.levels.back()[static_cast<size_t>(loop)] / context.tile[static_cast<size_t>(loop)];
+        };
+        if (steps(context.nest.vector_loop) > 1) {
+            return {context.nest.vector_loop, tile, steps(context.nest.vector_loop)};
+        }
+        const std::vector<LoopDim>& loops = index_.stage(context.id).loops;
+        for (const bool is_reduction : {false, true}) {
+            for (int loop = 0; loop < static_cast<int>(loops.size()); loop++) {
+                if (loops[static_cast<size_t>(loop)].is_reduction == is_reduction && steps(loop) > 1) {
+                    return {loop, tile, steps(loop)};
+                }
+            }
+        }
+    }
+    const std::vector<int>& order = index_.nest_order(context.id, context.nest.vector_loop);
+    const Trips& around = context.nest.levels[static_cast<size_t>(tile - 1)];
+    const auto turns =
+        std::find_if(order.rbegin(), order.rend(), [&](int loop) { return around[static_cast<size_t>(loop)] > 1; });
+    return turns == order.rend() ? Turns{} : Turns{*turns, tile - 1, around[static_cast<size_t>(*turns)]};
+}
+
+// In how many turns of a loop the compiler loads a value once, before the first: in all of them where it stays the
+// same.
+double GroupFeaturizer::turns_loaded_for(const EffectiveAccess& access, const Turns& turns, int stage) const {
+    if (turns.loop < 0) {
+        return 1;
+    }
+    const FuncSchedule& producer = nest_[access.producer];
+    const bool is_made_inside = !index_.func(access.producer).is_input && producer.placement == Placement::At &&
+                                producer.compute.stage == stage && producer.compute.level >= turns.level;
+    const auto loop = static_cast<size_t>(turns.loop);
+    for (size_t d = 0; d < access.jacobian.size(); d++) {
+        // Each lane that data places is guarded by itself, wherever an end may be, and loaded where that lets it.
+        const bool is_placed = std::ranges::any_of(access.jacobian[d], [](double slope) { return std::isnan(slope); });
+        if (is_placed || access.jacobian[d][loop] != 0 || access.phases[d][loop]) {
+            return 1;
+        }
+    }
+    return is_made_inside ? 1 : turns.count;
+}
+
+}  // namespace metol::cpu
