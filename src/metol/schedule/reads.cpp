@@ -348,6 +348,19 @@ void read_boxes(const PipelineIndex& index, const LoopNest& nest, int stage_id, 
     }
 }
 
+bool moves_with(const EffectiveAccess& access, size_t loop) {
+    for (size_t d = 0; d < access.jacobian.size(); d++) {
+        if (access.jacobian[d][loop] != 0 || access.phases[d][loop]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+double places_after(double places, double slope, double turns) {
+    return std::min(places * turns, places + std::abs(slope) * (turns - 1));
+}
+
 double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& steps, int apart, DimSet unknown) {
     double positions = 1;
     double per_point = 1;
@@ -362,7 +375,7 @@ double distinct_loads(const EffectiveAccess& access, size_t loops, const Trips& 
             if (static_cast<int>(i) == apart || std::isnan(slope) || unknown[d]) {
                 distinct *= steps[i];
             } else {
-                distinct = std::min(distinct * steps[i], distinct + std::abs(slope) * (steps[i] - 1));
+                distinct = places_after(distinct, slope, steps[i]);
             }
         }
         positions *= distinct;

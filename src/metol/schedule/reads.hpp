@@ -37,6 +37,12 @@ bool moves_while_reducing(const Stage& stage, const Access& access);
 // What an Access says by itself, where nothing is inlined.
 EffectiveAccess direct_access(const Access& access, int producer);
 
+// Does any of its coordinates move with a loop, or might it?
+bool moves_with(const EffectiveAccess& access, size_t loop);
+
+// How many places of a coordinate become of so many while a loop turns that moves it by a constant.
+double places_after(double places, double slope, double turns);
+
 // Loads of different places that `steps` of the loops of a Stage make together. Those of `apart`, and of loops that
 // move a coordinate nobody knows how, are all different; -1 for none apart. So are those of loops that move a
 // coordinate whose stride in memory is `unknown` to the compiler, which cannot tell (y + 1) + 1 from y + 2.

@@ -89,8 +89,6 @@ class GroupFeaturizer {
     double used_bytes(int func);
 
     const std::vector<ReadBox>& reads_at(int stage, const Site& site);
-    // The dimension along which a Stage reads the fewest of the places in a box, if not all: it may take every eighth.
-    void find_skipped(int stage, const Box& loops, ReadBox& read);
 
     // Bytes that one iteration of a site touches: what it reads from outside, what is stored inside, what it writes.
     // Past the size of the largest cache, as much as is found at first.

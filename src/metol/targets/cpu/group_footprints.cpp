@@ -49,11 +49,24 @@ double places_along(const StageReads& reads, int producer, int dim, const Box& l
             if (std::isnan(slope) || access.phases[static_cast<size_t>(dim)][static_cast<size_t>(loop)]) {
                 return std::numeric_limits<double>::infinity();
             }
-            places = std::min(places * turns, places + std::abs(slope) * (turns - 1));
+            places = places_after(places, slope, turns);
         }
         all += places;
     }
     return all;
+}
+
+// Finds the dimension along which a Stage reads the fewest of the places in a box, if not all: it may take every
+// eighth.
+void find_skipped(const StageReads& accesses, const Box& loops, ReadBox& read) {
+    for (int dim = 0; dim < read.box.dimensions && !read.box.is_empty; dim++) {
+        const auto extent = static_cast<double>(read.box[dim].extent());
+        const double share = extent <= 1 ? 1 : places_along(accesses, read.producer, dim, loops) / extent;
+        if (static_cast<float>(share) < read.box.share) {
+            read.box.share = static_cast<float>(share);
+            read.box.skipped_dim = static_cast<int8_t>(dim);
+        }
+    }
 }
 
 Footprint footprint(const CpuParameters& machine, const Func& func, int innermost_dim, const Box& box) {
@@ -100,25 +113,11 @@ const std::vector<ReadBox>& GroupFeaturizer::reads_at(int stage, const Site& sit
     std::vector<ReadBox>& reads = reads_->add(key);
     const Box& loops = regions_.loops(stage, site);
     read_boxes(index_, nest_, stage, loops, reads);
+    const std::shared_ptr<const StageReads> accesses = effective_reads(index_, nest_, stage, *inlined_);
     for (ReadBox& read : reads) {
-        find_skipped(stage, loops, read);
+        find_skipped(*accesses, loops, read);
     }
     return reads;
-}
-
-void GroupFeaturizer::find_skipped(int stage, const Box& loops, ReadBox& read) {
-    for (int dim = 0; dim < read.box.dimensions && !read.box.is_empty; dim++) {
-        const auto extent = static_cast<double>(read.box[dim].extent());
-        if (extent <= 1) {
-            continue;
-        }
-        const auto reads = effective_reads(index_, nest_, stage, *inlined_);
-        const auto share = static_cast<float>(places_along(*reads, read.producer, dim, loops) / extent);
-        if (share < read.box.share) {
-            read.box.share = share;
-            read.box.skipped_dim = static_cast<int8_t>(dim);
-        }
-    }
 }
 
 void GroupFeaturizer::Outside::include(int func, const Box& box, bool may_be_apart) {

@@ -42,15 +42,11 @@ double GroupFeaturizer::turns_loaded_for(const EffectiveAccess& access, const Tu
     const FuncSchedule& producer = nest_[access.producer];
     const bool is_made_inside = !index_.func(access.producer).is_input && producer.placement == Placement::At &&
                                 producer.compute.stage == stage && producer.compute.level >= turns.level;
-    const auto loop = static_cast<size_t>(turns.loop);
-    for (size_t d = 0; d < access.jacobian.size(); d++) {
-        // Each lane that data places is guarded by itself, wherever an end may be, and loaded where that lets it.
-        const bool is_placed = std::ranges::any_of(access.jacobian[d], [](double slope) { return std::isnan(slope); });
-        if (is_placed || access.jacobian[d][loop] != 0 || access.phases[d][loop]) {
-            return 1;
-        }
-    }
-    return is_made_inside ? 1 : turns.count;
+    // Each lane that data places is guarded by itself, wherever an end may be, and loaded where that lets it.
+    const bool is_placed = std::ranges::any_of(access.jacobian, [](const auto& slopes) {
+        return std::ranges::any_of(slopes, [](double slope) { return std::isnan(slope); });
+    });
+    return is_made_inside || is_placed || moves_with(access, static_cast<size_t>(turns.loop)) ? 1 : turns.count;
 }
 
 }  // namespace metol::cpu

@@ -14,16 +14,6 @@ namespace {
 // Values that are used once and at once: the two operands of an operation, at most.
 constexpr double kOperands = 2;
 
-bool moves_with(const EffectiveAccess& access, int loop) {
-    const auto l = static_cast<size_t>(loop);
-    for (size_t d = 0; d < access.jacobian.size(); d++) {
-        if (access.jacobian[d][l] != 0 || access.phases[d][l]) {
-            return true;
-        }
-    }
-    return false;
-}
-
 int32_t steps_of(const StageNest& nest, int loop) {
     const int32_t points = nest.levels.back()[static_cast<size_t>(loop)];
     return loop == nest.vector_loop ? points / nest.vector_width : points;
@@ -32,7 +22,7 @@ int32_t steps_of(const StageNest& nest, int loop) {
 // Values of one load that are used again after another one has been loaded: 0 where each is used at once, and no more.
 double held_values(const StageNest& nest, const EffectiveAccess& access, std::span<const int> order) {
     size_t shared = order.size();  // the outermost loop whose steps share values
-    while (shared > 0 && moves_with(access, order[shared - 1])) {
+    while (shared > 0 && moves_with(access, static_cast<size_t>(order[shared - 1]))) {
         shared--;
     }
     if (shared == 0) {
@@ -40,7 +30,7 @@ double held_values(const StageNest& nest, const EffectiveAccess& access, std::sp
     }
     double values = access.count;
     for (size_t i = 0; i + 1 < shared; i++) {
-        values *= moves_with(access, order[i]) ? steps_of(nest, order[i]) : 1;
+        values *= moves_with(access, static_cast<size_t>(order[i])) ? steps_of(nest, order[i]) : 1;
     }
     return values;
 }
@@ -50,7 +40,7 @@ double values_in(const StageNest& nest, const StageReads& reads, std::span<const
     double held = 0;
     double passing = 0;
     for (const EffectiveAccess& access : reads.accesses) {
-        const double size = moves_with(access, nest.vector_loop) ? vector : 1;
+        const double size = moves_with(access, static_cast<size_t>(nest.vector_loop)) ? vector : 1;
         const double values = held_values(nest, access, order);
         held += size * values;
         passing += values > 0 ? 0 : size;
