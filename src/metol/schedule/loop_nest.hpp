@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "schedule/decision.hpp"
@@ -51,7 +52,15 @@ struct StageNest {
     int16_t prefetched = -1;  // the Func of which `prefetch_loop` of `prefetch_level` asks for what it reads next
     int8_t prefetch_level = -1;
     int8_t prefetch_loop = -1;
-    bool operator==(const StageNest&) const = default;
+    uint64_t hash = 0;  // of all that is above, filled in by the Pool
+    // Are they the same loops? The hash follows from these.
+    bool operator==(const StageNest& other) const {
+        const auto key = [](const StageNest& nest) {
+            return std::tie(nest.levels, nest.vector_loop, nest.vector_width, nest.is_parallel, nest.leader,
+                            nest.shared_level, nest.prefetched, nest.prefetch_level, nest.prefetch_loop);
+        };
+        return key(*this) == key(other);
+    }
     int inner_level() const { return static_cast<int>(levels.size()) - 1; }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/hashing.hpp"
+#include "schedule/nest_queries.hpp"
 
 namespace metol {
 
@@ -34,7 +35,7 @@ void Groups::find(const PipelineIndex& index, const LoopNest& nest) {
     const size_t count = nest.funcs.size();
     keys_.clear();
     group_of_.assign(count, -1);
-    is_host_.assign(count, 0);
+    is_host_.assign(static_cast<size_t>(index.stage_count()), 0);
     inlined_.resize(count);
     producers_.resize(count);
     // Producers before consumers: what is inlined into an inlined Func is known before it.
@@ -54,17 +55,20 @@ void Groups::find(const PipelineIndex& index, const LoopNest& nest) {
         const auto f = static_cast<size_t>(func);
         if (schedule.leader() >= 0) {
             // Each sees what the other brings into a cache. The leader was scheduled before it.
-            const auto leader = static_cast<size_t>(index.stage(schedule.leader()).func);
-            is_host_[f] = 1;
-            is_host_[leader] = 1;
-            group_of_[f] = group_of_[leader];
+            const int32_t leader = index.stage(schedule.leader()).func;
+            for (const int32_t one : {func, leader}) {
+                for (const int32_t stage : index.func(one).stages) {
+                    is_host_[static_cast<size_t>(stage)] = 1;
+                }
+            }
+            group_of_[f] = group_of_[static_cast<size_t>(leader)];
         } else if (schedule.placement == Placement::Root) {
             group_of_[f] = static_cast<int32_t>(keys_.size());
             keys_.push_back(0);
         } else {
             // Its host was scheduled before it, so it already has a group.
             const auto host = static_cast<size_t>(index.stage(schedule.compute.stage).func);
-            is_host_[host] = 1;
+            is_host_[static_cast<size_t>(schedule.compute.stage)] = 1;
             group_of_[f] = group_of_[host];
         }
         uint64_t& key = keys_[static_cast<size_t>(group_of_[f])];
@@ -81,17 +85,25 @@ void Groups::members(const PipelineIndex& index, size_t group, std::vector<int32
     }
 }
 
-uint64_t Groups::context_of(const LoopNest& nest, std::span<const int32_t> members, bool rows_see_siblings) const {
+uint64_t Groups::context_of(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> members,
+                            bool rows_see_siblings) const {
     uint64_t sum = 0;
     for (int32_t func : members) {
-        const auto f = static_cast<size_t>(func);
-        sum += combine(is_host_[f] || rows_see_siblings ? nest[func].hash : nest[func].outline_hash, producers_[f]);
+        const FuncSchedule& schedule = nest[func];
+        uint64_t hash = schedule.outline_hash;
+        const std::vector<int32_t>& stages = index.func(func).stages;
+        for (size_t i = 0; i < stages.size(); i++) {
+            if (is_host_[static_cast<size_t>(stages[i])] || rows_see_siblings) {
+                hash = combine(hash, combine(schedule.stages[i].hash, i));
+            }
+        }
+        sum += combine(hash, producers_[static_cast<size_t>(func)]);
     }
     return sum;
 }
 
 uint64_t Groups::row_key(const PipelineIndex& index, const LoopNest& nest, int stage, uint64_t context) const {
-    return combine(context, combine(nest[index.stage(stage).func].hash, static_cast<uint64_t>(stage)));
+    return combine(context, combine(nest_of(index, nest, stage).hash, static_cast<uint64_t>(stage)));
 }
 
 GroupMemo::Slot& GroupMemo::Shard::slot(uint64_t key) {

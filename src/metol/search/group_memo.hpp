@@ -3,8 +3,8 @@
 //
 // The key of a sub-nest hashes every FuncSchedule in it, what is inlined into it, and where the Funcs that it reads
 // from outside are and how they are laid out: all that its feature rows depend on. The row of a Stage depends on less:
-// of a Func that nothing is computed inside, the tilings matter to its own Stages alone, because no other Stage looks
-// at regions or traffic from within its loops; unless its target says that all rows see the tilings of all.
+// the tiling of another one that nothing is computed inside does not matter to it, be it of the same Func, because
+// nobody looks at regions or traffic from within those loops; unless its target says that all rows see all tilings.
 #pragma once
 
 #include <array>
@@ -34,14 +34,15 @@ class Groups {
     // Hashes all that the row of `stage` depends on; `context` is the `context_of` its sub-nest.
     uint64_t row_key(const PipelineIndex& index, const LoopNest& nest, int stage, uint64_t context) const;
     // Hashes what is common to the row keys of a sub-nest.
-    uint64_t context_of(const LoopNest& nest, std::span<const int32_t> members, bool rows_see_siblings) const;
+    uint64_t context_of(const PipelineIndex& index, const LoopNest& nest, std::span<const int32_t> members,
+                        bool rows_see_siblings) const;
 
   private:
     uint64_t producers_hash(const PipelineIndex& index, const LoopNest& nest, int func) const;
 
     std::vector<uint64_t> keys_;       // [sub-nests]
     std::vector<int32_t> group_of_;    // [Funcs] -1 where not computed
-    std::vector<uint8_t> is_host_;     // [Funcs] is another computed inside it, or in loops that it shares?
+    std::vector<uint8_t> is_host_;     // [Stages] is a Func computed inside it, or in loops that it shares?
     std::vector<uint64_t> inlined_;    // [Funcs] of one that is inlined: all that it reads
     std::vector<uint64_t> producers_;  // [Funcs] of one that is computed: all that it reads
 };

@@ -108,7 +108,7 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
     thread_local Scratch scratch;
     auto& [members, stages, keys, costs, missing, positions, rows] = scratch;
     groups.members(*index_, group, members);
-    const uint64_t context = groups.context_of(nest, members, target_->rows_see_siblings());
+    const uint64_t context = groups.context_of(*index_, nest, members, target_->rows_see_siblings());
     stages.clear();
     keys.clear();
     for (int32_t func : members) {
