@@ -523,6 +523,12 @@ class States:
     def decisions_made(self) -> npt.NDArray[np.int32]: ...
     def describe(self) -> list[FuncSchedule]: ...
 
+class Surroundings:
+    def __len__(self) -> int: ...
+    @property
+    def costs(self) -> npt.NDArray[np.float64]: ...
+    def take(self, which: int) -> States: ...
+
 class Space:
     def __init__(self, dag: PipelineDag, machine: MachineParameters, options: SpaceOptions, threads: int) -> None: ...
     @property
@@ -565,6 +571,17 @@ class Space:
     def replay(self, path: Sequence[Sequence[int]]) -> States: ...
     def neighbours(self, state: States, position: int) -> States:
         """Complete loop nests that differ from one in the decision at a position, the others made as before."""
+
+    def look_around(self, state: States, position: int, model: CostModel) -> Surroundings:
+        """Return the `neighbours` at a position and what each costs; none is made before it is taken."""
+
+    def complete_greedily(self, states: States, model: CostModel) -> tuple[States, npt.NDArray[np.float64], int]:
+        """Make every decision that is left, the cheapest each time, for each state by itself.
+
+        Returns:
+            The complete loop nests, in the same order; what each costs, [B]; and how many candidates were costed. A
+            state that comes to a decision of which nothing is legal is left out.
+        """
 
     def restrict(self, options: SpaceOptions) -> Space: ...
     @property

@@ -12,6 +12,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.options import SearchOptions
 from metol.pipeline import extract
+from metol.pipeline.random_programs import random_program
 from metol.search import Batch, BeamSearch, Budget, Sampled, SearchResult
 from metol.search.hash_lessons import HashLessons, distinct_hashes
 from metol.search.sampled import expander_of_pass
@@ -35,6 +36,23 @@ def test_memoization_changes_no_cost(name: str) -> None:
     states = leaves_of(space)
     forgetful = without_memo(space).cost(states, MODEL)
     assert forgetful.tolist() == space.cost(states, MODEL).tolist() == without_memo(space).cost(states, MODEL).tolist()
+
+
+@pytest.mark.parametrize("name", ["convolution", "histogram", "random 42", "random 205"])
+def test_rows_that_neighbours_share_are_those_of_each(name: str) -> None:
+    """They differ in one decision, so that most rows of one are remembered for the others."""
+    word, _, seed = name.partition(" ")
+    space = make_space(extract(random_program(int(seed)).pipeline if seed else PIPELINES[word]()))
+    seen = 0
+    for leaf in (
+        BeamSearch(width=1).search(space, MODEL, Budget()).state,
+        *(leaves_of(space).take([i]) for i in (1, 2)),
+    ):
+        for position in range(space.decision_count):
+            around = space.neighbours(leaf, position)
+            seen += len(around)
+            assert space.cost(around, MODEL).tolist() == without_memo(space).cost(around, MODEL).tolist()
+    assert seen > 50
 
 
 @pytest.mark.parametrize("build", [pyramid, convolution])

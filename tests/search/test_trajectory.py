@@ -57,3 +57,59 @@ def test_on_a_gpu_a_neighbour_is_what_its_decisions_lead_to() -> None:
         for i, identity in enumerate(space.identity_hash(around)):
             again = space.replay(space.path(around.take([i])))
             assert space.identity_hash(again)[0] == identity
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_looking_around_tells_what_neighbours_cost(name: str) -> None:
+    space = make_space(extract(BUILDERS[name]()))
+    model = _core.CostModel()
+    for state, position, around in walk(space, 20):
+        found = space.look_around(state, position, model)
+        assert found.costs.tolist() == space.cost(around, model).tolist()
+        for i, identity in enumerate(space.identity_hash(around)):
+            taken = found.take(i)
+            assert space.identity_hash(taken)[0] == identity
+            assert space.path(taken) == space.path(around.take([i]))
+        with pytest.raises(IndexError):
+            found.take(len(around))
+
+
+def test_only_a_complete_loop_nest_has_neighbours() -> None:
+    space = make_space(extract(BUILDERS["chain"]()))
+    with pytest.raises(ValueError, match="complete"):
+        space.look_around(space.root(), 0, _core.CostModel())
+    with pytest.raises(ValueError, match="position"):
+        space.neighbours(space.rollout(space.root(), [1]), space.decision_count)
+
+
+def completed_step_by_step(space: _core.Space, states: _core.States) -> tuple[_core.States, list[float], int]:
+    """Make the cheapest child of each state the next one, until nothing is left to decide."""
+    candidates = 0
+    while int(states.decisions_made[0]) < space.decision_count:
+        children, parents = space.expand(states)
+        costs = space.cost(children, _core.CostModel())
+        candidates += len(children)
+        states = children.take(
+            [int(np.flatnonzero(parents == i)[np.argmin(costs[parents == i])]) for i in np.unique(parents)]
+        )
+    return states, space.cost(states, _core.CostModel()).tolist(), candidates
+
+
+@pytest.mark.parametrize("is_sampled", [False, True])
+@pytest.mark.parametrize("name", BUILDERS)
+def test_greedy_completion_takes_the_cheapest_each_time(name: str, is_sampled: bool) -> None:
+    space = make_space(extract(BUILDERS[name]()))
+    if is_sampled:
+        options = space.options
+        options.sample_depth = 2
+        space = space.restrict(options)
+    leaf = space.rollout(space.root(), [5])
+    for made in (0, space.decision_count // 2, space.decision_count):
+        start = space.replay(space.path(leaf)[:made])
+        states = space.sample(start, range(4)) if made < space.decision_count else start
+        leaves, costs, candidates = space.complete_greedily(states, _core.CostModel())
+        expected, expected_costs, expected_candidates = completed_step_by_step(space, states)
+        assert space.identity_hash(leaves).tolist() == space.identity_hash(expected).tolist()
+        assert (costs.tolist(), candidates) == (expected_costs, expected_candidates)
+        for i in range(len(leaves)):
+            assert space.path(leaves.take([i])) == space.path(expected.take([i]))

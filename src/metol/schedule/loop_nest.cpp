@@ -39,23 +39,45 @@ bool is_one_tile(const StageNest& nest) {
     });
 }
 
+// A sum, whose parts do not wait for each other: this is worked out for each candidate, beside what is below.
 uint64_t hash_nest(const StageNest& nest) {
-    uint64_t hash =
-        mix((static_cast<uint64_t>(nest.levels.size()) << 48) | (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
-            (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U));
-    if (nest.leader >= 0) {
-        hash = combine(hash, (static_cast<uint64_t>(nest.leader) << 8) | static_cast<uint8_t>(nest.shared_level));
-    }
-    if (nest.prefetched >= 0) {
-        hash = combine(hash, (static_cast<uint64_t>(nest.prefetched) << 16) |
-                                 (static_cast<uint64_t>(nest.prefetch_level) << 8) |
-                                 static_cast<uint64_t>(nest.prefetch_loop));
-    }
+    uint64_t sum = (static_cast<uint64_t>(nest.levels.size()) << 48) |
+                   (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
+                   (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U);
+    sum = mix(sum) + combine(static_cast<uint64_t>(nest.leader), static_cast<uint64_t>(nest.shared_level)) +
+          mix(combine(static_cast<uint64_t>(nest.prefetched),
+                      (static_cast<uint64_t>(nest.prefetch_level) << 8) ^ static_cast<uint64_t>(nest.prefetch_loop)));
     for (size_t level = 0; level < nest.levels.size(); level++) {
         for (size_t loop = 0; loop < kMaxLoops; loop++) {
             if (const int32_t count = nest.levels[level][loop]; count != 1) {
-                const uint64_t place = level * kMaxLoops + loop;
-                hash = combine(hash, (place << 32) | static_cast<uint32_t>(count));
+                const uint64_t place = level * kMaxLoops + loop + 1;
+                sum += mix((place << 32) | static_cast<uint32_t>(count));
+            }
+        }
+    }
+    return mix(sum);
+}
+
+uint64_t hash_schedule(const FuncSchedule& schedule) {
+    uint64_t hash = schedule.outline_hash;
+    for (const StageNest& nest : schedule.stages) {
+        hash = combine(hash, (static_cast<uint64_t>(nest.levels.size()) << 48) |
+                                 (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
+                                 (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U));
+        if (nest.leader >= 0) {
+            hash = combine(hash, (static_cast<uint64_t>(nest.leader) << 8) | static_cast<uint8_t>(nest.shared_level));
+        }
+        if (nest.prefetched >= 0) {
+            hash = combine(hash, (static_cast<uint64_t>(nest.prefetched) << 16) |
+                                     (static_cast<uint64_t>(nest.prefetch_level) << 8) |
+                                     static_cast<uint64_t>(nest.prefetch_loop));
+        }
+        for (size_t level = 0; level < nest.levels.size(); level++) {
+            for (size_t loop = 0; loop < kMaxLoops; loop++) {
+                if (const int32_t count = nest.levels[level][loop]; count != 1) {
+                    const uint64_t place = level * kMaxLoops + loop;
+                    hash = combine(hash, (place << 32) | static_cast<uint32_t>(count));
+                }
             }
         }
     }
@@ -107,10 +129,9 @@ Pool::~Pool() = default;
 
 const FuncSchedule* Pool::intern(FuncSchedule schedule) {
     schedule.outline_hash = hash_outline(schedule);
-    schedule.hash = schedule.outline_hash;
+    schedule.hash = hash_schedule(schedule);
     for (StageNest& nest : schedule.stages) {
         nest.hash = hash_nest(nest);
-        schedule.hash = combine(schedule.hash, nest.hash);
     }
     schedule.is_flat =
         schedule.placement == Placement::At && std::all_of(schedule.stages.begin(), schedule.stages.end(), is_one_tile);

@@ -81,19 +81,19 @@ class Annealed:
         candidates = best.candidates
         least, winner = best.cost_seconds, best.state
         while (temperature := cooling.next_temperature()) is not None:
-            neighbours = space.neighbours(state, int(rng.integers(space.decision_count)))
-            if len(neighbours) == 0:
+            around = space.look_around(state, int(rng.integers(space.decision_count)), model)
+            if len(around) == 0:
                 continue
-            costs = space.cost(neighbours, model)
+            costs = around.costs
             candidates += len(costs)
             lowest = int(np.argmin(costs))
             if costs[lowest] < least:
-                least, winner = float(costs[lowest]), neighbours.take([lowest])
+                least, winner = float(costs[lowest]), around.take(lowest)
             logarithms = np.log(np.append(costs, cost))
             weights = np.cumsum(np.exp((logarithms.min() - logarithms) / temperature))
             taken = int(np.searchsorted(weights, rng.random() * weights[-1], side="right"))
             if taken < len(costs):
-                state, cost = neighbours.take([taken]), float(costs[taken])
+                state, cost = around.take(taken), float(costs[taken])
         if winner is best.state:
             return replace(best, candidates=candidates)
         ranked = [(best.cost_seconds, best.state), *((np.inf, other) for other in best.alternatives)]

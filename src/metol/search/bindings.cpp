@@ -42,6 +42,12 @@ const metol::LoopNest& only(const States& states) {
     return *states.values.front();
 }
 
+void require_neighbours(const metol::Space& space, const States& state, size_t position) {
+    if (!space.is_complete(only(state)) || position >= space.steps().size()) {
+        throw py::value_error("neighbours are those of a complete loop nest at the position of a decision");
+    }
+}
+
 void bind_options(py::module_& m) {
     py::class_<metol::SpaceOptions>(m, "SpaceOptions", "Parts of the space that can be switched off.")
         .def(py::init<>())
@@ -130,6 +136,28 @@ void bind_states(py::module_& m) {
                 return schedules;
             },
             "One FuncSchedule a Func, of a batch of one.");
+}
+
+// What Python holds of the loop nests around one.
+struct Around {
+    std::shared_ptr<metol::Space> space;
+    metol::Surroundings found;
+};
+
+void bind_surroundings(py::module_& m) {
+    py::class_<Around>(m, "Surroundings", "The loop nests around one, which are made when they are taken.")
+        .def("__len__", [](const Around& around) { return around.found.costs.size(); })
+        .def_property_readonly(
+            "costs", [](const Around& around) { return to_array(around.found.costs); }, "Seconds of each, [B].")
+        .def(
+            "take",
+            [](const Around& around, size_t which) {
+                if (which >= around.found.costs.size()) {
+                    throw py::index_error("there are " + std::to_string(around.found.costs.size()) + " loop nests");
+                }
+                return States{around.space, {around.space->take(around.found, which)}};
+            },
+            py::arg("which"), "One of them, a batch of one.");
 }
 
 void bind_space(py::module_& m) {
@@ -360,14 +388,36 @@ void bind_space(py::module_& m) {
         .def(
             "neighbours",
             [](const std::shared_ptr<Space>& space, const States& state, size_t position) {
-                if (!space->is_complete(only(state)) || position >= space->steps().size()) {
-                    throw py::value_error("neighbours takes a complete loop nest and the position of a decision");
-                }
+                require_neighbours(*space, state, position);
                 const py::gil_scoped_release release;
                 return States{space, space->neighbours(state.values.front(), position)};
             },
             py::arg("state"), py::arg("position"),
             "Complete loop nests that differ from one in the decision at a position, the others made as before.")
+        .def(
+            "look_around",
+            [](const std::shared_ptr<Space>& space, const States& state, size_t position,
+               const metol::CostModelWeights& model) {
+                require_neighbours(*space, state, position);
+                const py::gil_scoped_release release;
+                return Around{space, space->look_around(state.values.front(), position, model)};
+            },
+            py::arg("state"), py::arg("position"), py::arg("model"),
+            "The `neighbours` at a position and what each costs; none is made before it is taken.")
+        .def(
+            "complete_greedily",
+            [](const std::shared_ptr<Space>& space, const States& states, const metol::CostModelWeights& model) {
+                metol::Completed completed;
+                {
+                    const py::gil_scoped_release release;
+                    completed = space->complete_greedily(states.values, model);
+                }
+                return py::make_tuple(States{space, std::move(completed.states)}, to_array(completed.costs),
+                                      completed.candidates);
+            },
+            py::arg("states"), py::arg("model"),
+            "Makes every decision that is left, the cheapest each time, for each state by itself: the complete loop "
+            "nests, what each costs, and how many candidates were costed.")
         .def(
             "restrict",
             [](const Space& space, const metol::SpaceOptions& options) { return space.restricted(options); },
@@ -415,6 +465,7 @@ void bind_space(py::module_& m) {
 void bind_search(py::module_& m) {
     bind_options(m);
     bind_states(m);
+    bind_surroundings(m);
     bind_space(m);
     bind_decisions(m);
 }

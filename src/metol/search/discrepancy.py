@@ -77,8 +77,7 @@ class Discrepancies:
         candidates = best.candidates + len(children)
         if not chosen:
             return replace(best, candidates=candidates)
-        leaves, count = complete_greedily(space, model, children.take(chosen))
-        ends = space.cost(leaves, model)
+        leaves, ends, count = space.complete_greedily(children.take(chosen), model)
         winner = int(np.argmin(ends))
         return replace(
             best,
@@ -92,22 +91,6 @@ class Discrepancies:
 def deviating(strategy: Strategy) -> Refined:
     """Return a strategy after which one decision after the other is changed, and then descended from."""
     return Refined((Discrepancies(strategy),))
-
-
-def complete_greedily(space: _core.Space, model: _core.CostModel, states: _core.States) -> tuple[_core.States, int]:
-    """Make every decision that is left, the cheapest each time, for each state by itself.
-
-    Returns:
-        The complete loop nests, one a state and in the same order, and how many candidates were costed.
-    """
-    candidates = 0
-    while int(states.decisions_made[0]) < space.decision_count:
-        children, parents = space.expand(states)
-        costs = space.cost(children, model)
-        candidates += len(children)
-        order = np.lexsort((costs, parents))
-        states = children.take([int(i) for i in order[run_starts(parents[order])]])
-    return states, candidates
 
 
 def _first_of_each_bucket(

@@ -80,12 +80,12 @@ def descend(
 
 def improve(space: _core.Space, model: _core.CostModel, best: SearchResult, position: int) -> SearchResult:
     """Return the best loop nest that differs in one decision, or `best` itself."""
-    neighbours = space.neighbours(best.state, position)
-    if len(neighbours) == 0:
+    around = space.look_around(best.state, position, model)
+    if len(around) == 0:
         return best
-    costs = space.cost(neighbours, model)
+    costs = around.costs
     winner = int(np.argmin(costs))
-    candidates = best.candidates + len(neighbours)
+    candidates = best.candidates + len(costs)
     if costs[winner] >= best.cost_seconds * (1 - _LEAST_GAIN):
         return replace(best, candidates=candidates)
-    return replace(best, state=neighbours.take([winner]), cost_seconds=float(costs[winner]), candidates=candidates)
+    return replace(best, state=around.take(winner), cost_seconds=float(costs[winner]), candidates=candidates)

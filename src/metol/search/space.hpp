@@ -28,6 +28,27 @@ struct Expansion {
     std::vector<int32_t> parents;  // [children] index into the batch that was expanded
 };
 
+// What else could have been decided at a position of the way to a complete loop nest.
+struct Crossroads {
+    std::shared_ptr<const Trajectory> way;
+    LoopNest before;
+    std::vector<Decision> alternatives;
+};
+
+// The loop nests around one, each with what it costs. They themselves are made when they are taken, for most never are.
+struct Surroundings {
+    Crossroads here;
+    std::vector<size_t> which;  // of the alternatives
+    std::vector<double> costs;
+};
+
+// Loop nests that were completed, and what that took.
+struct Completed {
+    std::vector<State> states;
+    std::vector<double> costs;
+    int64_t candidates = 0;
+};
+
 class Space {
   public:
     Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, const SpaceOptions& options,
@@ -95,6 +116,12 @@ class Space {
     // Complete loop nests that differ from a complete one in the decision at `position`. The later decisions are made
     // as before; where one no longer applies, the Func goes to root, or keeps the tiling it has by default.
     std::vector<State> neighbours(const State& state, size_t position);
+    Surroundings look_around(const State& state, size_t position, const CostModelWeights& model);
+    State take(const Surroundings& around, size_t number);
+
+    // Makes every decision that is left, the cheapest each time, for each state by itself. Those that come to a
+    // decision of which nothing is legal are left out.
+    Completed complete_greedily(std::span<const State> states, const CostModelWeights& model);
 
     // What a complete loop nest becomes where decisions about some of its Funcs are made anew, each variant by itself;
     // null where one is illegal. All other Funcs stay as they are, whether or not that still fits: for what looks at
@@ -130,13 +157,19 @@ class Space {
     State make_child(const State& state, const Decision& decision, Pruned& reason);
     State make_child(const LoopNest& nest, const std::shared_ptr<const PathNode>& path, const Decision& decision,
                      Pruned& reason);
+    // A state that decisions have led to from another one, whose way there is `before`.
+    static State with_path(const LoopNest& nest, std::shared_ptr<const PathNode> before,
+                           std::vector<Decision> decisions);
     bool follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made);
     struct Walk;
     // Sets out from a loop nest, beside another one of as many decisions, or none.
     void begin(Walk& walk, const LoopNest& nest, const Trajectory* other) const;
     // Makes a decision as far as it applies; false where nothing does.
     bool follow_next(const Decision& wanted, Walk& walk);
-    State follow(const State& state, std::span<const Decision> decisions, const Trajectory& other);
+    Crossroads crossroads_at(const State& state, size_t position);
+    // Goes the way again but for one decision; false where that leads nowhere.
+    bool turn_off(const Crossroads& here, size_t alternative, Walk& walk);
+    State made_by_turning_off(const Crossroads& here, size_t alternative);
     // The way to a complete loop nest; null where it is not of this space.
     std::shared_ptr<const Trajectory> trajectory_of(const State& state);
     // A cost model, what it remembers of this pipeline, and what it makes of the operations of each Stage.
@@ -147,6 +180,7 @@ class Space {
     };
 
     Costing costing(const CostModelWeights& model) const;
+    double cost_of(const LoopNest& nest, const Costing& costing);
     double cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing);
     double cost_remembered(const LoopNest& nest, const Groups& groups, const Costing& costing);
     double cost_row(int stage, std::span<const float> row, const Costing& costing) const;
@@ -154,6 +188,8 @@ class Space {
     // The rows of a sub-nest, averaged over several iterations where they differ.
     void featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
                          std::span<StageRow> rows) const;
+    // The cheapest child of a loop nest, which it becomes, and the decision that makes it; `candidates` counts all.
+    std::optional<Decision> take_cheapest(LoopNest& nest, const Costing& costing, int64_t& candidates);
     GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const Costing& costing) const;
 
     std::shared_ptr<const PipelineIndex> index_;

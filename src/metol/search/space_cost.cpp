@@ -232,10 +232,14 @@ std::vector<double> Space::cost(std::span<const State> states, const CostModelWe
     return costs;
 }
 
-double Space::cost_of(const State& state, const CostModelWeights& model) {
+double Space::cost_of(const LoopNest& nest, const Costing& costing) {
     thread_local Groups groups;
-    groups.find(*index_, *state);
-    return cost_one(*state, groups, costing(model));
+    groups.find(*index_, nest);
+    return cost_one(nest, groups, costing);
+}
+
+double Space::cost_of(const State& state, const CostModelWeights& model) {
+    return cost_of(*state, costing(model));
 }
 
 std::vector<double> Space::stage_costs(const State& state, const CostModelWeights& model) {

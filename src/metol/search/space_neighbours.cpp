@@ -36,6 +36,15 @@ bool Space::follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch
     return is_made;
 }
 
+State Space::with_path(const LoopNest& nest, std::shared_ptr<const PathNode> before, std::vector<Decision> decisions) {
+    auto made = std::make_shared<LoopNest>(nest);
+    made->last = decisions.back();
+    decisions.pop_back();
+    const bool is_longer = !decisions.empty();
+    made->path = is_longer ? std::make_shared<const PathNode>(std::move(before), std::move(decisions)) : before;
+    return made;
+}
+
 // A loop nest on its way to the end, perhaps beside another one that has been there.
 struct Space::Walk {
     LoopNest nest;
@@ -72,24 +81,6 @@ bool Space::follow_next(const Decision& wanted, Walk& walk) {
     return true;
 }
 
-State Space::follow(const State& state, std::span<const Decision> decisions, const Trajectory& other) {
-    if (decisions.empty()) {
-        return state;
-    }
-    thread_local Walk walk;
-    begin(walk, *state, &other);
-    for (const Decision& wanted : decisions) {
-        if (!follow_next(wanted, walk)) {
-            return nullptr;
-        }
-    }
-    auto made = std::make_shared<LoopNest>(walk.nest);
-    made->last = walk.made.back();
-    walk.made.pop_back();
-    made->path = std::make_shared<const PathNode>(path_through(*state), walk.made);
-    return made;
-}
-
 std::shared_ptr<const Trajectory> Space::trajectory_of(const State& state) {
     std::shared_ptr<const Trajectory> last;
     {
@@ -115,36 +106,75 @@ std::shared_ptr<const Trajectory> Space::trajectory_of(const State& state) {
     return trajectory_ = std::move(trajectory);
 }
 
-std::vector<State> Space::neighbours(const State& state, size_t position) {
-    const std::shared_ptr<const Trajectory> trajectory = trajectory_of(state);
-    if (!trajectory) {
-        return {};
+Crossroads Space::crossroads_at(const State& state, size_t position) {
+    Crossroads here;
+    here.way = trajectory_of(state);
+    if (!here.way) {
+        return here;
     }
-    const std::span<const Decision> all(trajectory->decisions);
-    LoopNest before;
-    before.funcs = trajectory->funcs[position];
-    before.decisions_made = static_cast<int32_t>(position);
-    std::vector<Decision> alternatives;
-    for (const DecisionFamily& family : families(before)) {
+    here.before.funcs = here.way->funcs[position];
+    here.before.decisions_made = static_cast<int32_t>(position);
+    for (const DecisionFamily& family : families(here.before)) {
         for (int64_t number = 0; number < family.count(); number++) {
-            if (const Decision other = family.decode(number); other != all[position]) {
-                alternatives.push_back(other);
+            if (const Decision other = family.decode(number); other != here.way->decisions[position]) {
+                here.alternatives.push_back(other);
             }
         }
     }
-    std::vector<State> made(alternatives.size());
-    std::shared_ptr<const PathNode> path_before;
-    if (position > 0) {
-        path_before = std::make_shared<const PathNode>(nullptr, std::vector(all.begin(), all.begin() + position));
+    return here;
+}
+
+bool Space::turn_off(const Crossroads& here, size_t alternative, Walk& walk) {
+    if (decide(here.before, here.alternatives[alternative], walk.scratch) != Pruned::None) {
+        return false;
     }
-    shared_->workers.run(alternatives.size(), [&](size_t i) {
-        Pruned reason = Pruned::None;
-        if (State changed = make_child(before, path_before, alternatives[i], reason)) {
-            made[i] = follow(changed, all.subspan(position + 1), *trajectory);
-        }
-    });
+    begin(walk, walk.scratch, here.way.get());
+    const auto position = static_cast<size_t>(here.before.decisions_made);
+    return std::ranges::all_of(std::span(here.way->decisions).subspan(position + 1),
+                               [&](const Decision& wanted) { return follow_next(wanted, walk); });
+}
+
+State Space::made_by_turning_off(const Crossroads& here, size_t alternative) {
+    thread_local Walk walk;
+    if (!turn_off(here, alternative, walk)) {
+        return nullptr;
+    }
+    const auto first = here.way->decisions.begin();
+    std::vector<Decision> decisions(first, first + here.before.decisions_made);
+    decisions.push_back(here.alternatives[alternative]);
+    decisions.insert(decisions.end(), walk.made.begin(), walk.made.end());
+    return with_path(walk.nest, nullptr, std::move(decisions));
+}
+
+std::vector<State> Space::neighbours(const State& state, size_t position) {
+    const Crossroads here = crossroads_at(state, position);
+    std::vector<State> made(here.alternatives.size());
+    shared_->workers.run(made.size(), [&](size_t i) { made[i] = made_by_turning_off(here, i); });
     std::erase(made, nullptr);
     return made;
+}
+
+Surroundings Space::look_around(const State& state, size_t position, const CostModelWeights& model) {
+    Surroundings found{crossroads_at(state, position), {}, {}};
+    std::vector<double> costs(found.here.alternatives.size(), -1);  // -1 where there is no such loop nest
+    const Costing how = costing(model);
+    shared_->workers.run(costs.size(), [&](size_t i) {
+        thread_local Walk walk;
+        if (turn_off(found.here, i, walk)) {
+            costs[i] = cost_of(walk.nest, how);
+        }
+    });
+    for (size_t i = 0; i < costs.size(); i++) {
+        if (costs[i] >= 0) {
+            found.which.push_back(i);
+            found.costs.push_back(costs[i]);
+        }
+    }
+    return found;
+}
+
+State Space::take(const Surroundings& around, size_t number) {
+    return made_by_turning_off(around.here, around.which[number]);
 }
 
 std::vector<State> Space::amended(const State& base, std::span<const std::vector<Decision>> variants) {
