@@ -78,12 +78,15 @@ class Discrepancies:
         if not chosen:
             return replace(best, candidates=candidates)
         leaves, ends, count = space.complete_greedily(children.take(chosen), model)
+        candidates += count
+        if len(leaves) == 0:
+            return replace(best, candidates=candidates)
         winner = int(np.argmin(ends))
         return replace(
             best,
             state=leaves.take([winner]),
             cost_seconds=float(ends[winner]),
-            candidates=candidates + count,
+            candidates=candidates,
             alternatives=(best.state, *best.alternatives),
         )
 

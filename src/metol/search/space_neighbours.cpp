@@ -156,7 +156,7 @@ std::vector<State> Space::neighbours(const State& state, size_t position) {
 
 Surroundings Space::look_around(const State& state, size_t position, const CostModelWeights& model) {
     Surroundings found{crossroads_at(state, position), {}, {}};
-    std::vector<double> costs(found.here.alternatives.size(), -1);  // -1 where there is no such loop nest
+    std::vector<std::optional<double>> costs(found.here.alternatives.size());  // none where there is no such loop nest
     const Costing how = costing(model);
     shared_->workers.run(costs.size(), [&](size_t i) {
         thread_local Walk walk;
@@ -165,9 +165,9 @@ Surroundings Space::look_around(const State& state, size_t position, const CostM
         }
     });
     for (size_t i = 0; i < costs.size(); i++) {
-        if (costs[i] >= 0) {
+        if (costs[i]) {
             found.which.push_back(i);
-            found.costs.push_back(costs[i]);
+            found.costs.push_back(*costs[i]);
         }
     }
     return found;
