@@ -39,7 +39,8 @@ bool is_one_tile(const StageNest& nest) {
     });
 }
 
-// A sum, whose parts do not wait for each other: this is worked out for each candidate, beside what is below.
+// A sum, whose parts do not wait for each other, for it is worked out for each candidate. The hash of a whole schedule
+// is not made of these: what is sampled at random hangs on it, and stays as it was.
 uint64_t hash_nest(const StageNest& nest) {
     uint64_t sum = (static_cast<uint64_t>(nest.levels.size()) << 48) |
                    (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |

@@ -154,6 +154,17 @@ std::vector<DecisionFamily> Space::families(const LoopNest& nest) const {
     return target_->families(*index_, nest, steps_[static_cast<size_t>(nest.decisions_made)], options_);
 }
 
+std::vector<Decision> Space::decisions_of(const LoopNest& nest) const {
+    std::vector<Decision> decisions;
+    for (const DecisionFamily& family : families(nest)) {
+        const int64_t count = family.count();
+        for (int64_t number = 0; number < count; number++) {
+            decisions.push_back(family.decode(number));
+        }
+    }
+    return decisions;
+}
+
 std::vector<size_t> Space::representatives(std::span<const State> states, int depth, uint64_t seed) const {
     struct Ranked {
         uint64_t bucket;
@@ -238,13 +249,10 @@ Expansion Space::expand(std::span<const State> states) {
 std::vector<State> Space::children(const State& state) {
     std::vector<State> made;
     const auto path = path_through(*state);
-    for (const DecisionFamily& family : families(*state)) {
-        const int64_t count = family.count();
-        for (int64_t number = 0; number < count; number++) {
-            Pruned reason = Pruned::None;
-            if (State child = make_child(*state, path, family.decode(number), reason)) {
-                made.push_back(std::move(child));
-            }
+    for (const Decision& decision : decisions_of(*state)) {
+        Pruned reason = Pruned::None;
+        if (State child = make_child(*state, path, decision, reason)) {
+            made.push_back(std::move(child));
         }
     }
     if (options_.sample_depth >= 0) {

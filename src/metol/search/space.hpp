@@ -119,6 +119,8 @@ class Space {
     Surroundings look_around(const State& state, size_t position, const CostModelWeights& model);
     State take(const Surroundings& around, size_t number);
 
+    // The child of least cost, null where none is legal; adds to `candidates` how many there are.
+    State cheapest_child(const State& state, const CostModelWeights& model, int64_t& candidates);
     // Makes every decision that is left, the cheapest each time, for each state by itself. Those that come to a
     // decision of which nothing is legal are left out.
     Completed complete_greedily(std::span<const State> states, const CostModelWeights& model);
@@ -147,6 +149,8 @@ class Space {
 
     std::optional<Decision> frozen_decision(const LoopNest& nest) const;
     std::vector<DecisionFamily> families(const LoopNest& nest) const;
+    // All candidates of the next decision, legal or not.
+    std::vector<Decision> decisions_of(const LoopNest& nest) const;
     // Keeps the representatives of the children of one state.
     void keep_sample(std::vector<State>& children) const;
     // The decisions up to a state, where its children can share them.
@@ -158,7 +162,7 @@ class Space {
     State make_child(const LoopNest& nest, const std::shared_ptr<const PathNode>& path, const Decision& decision,
                      Pruned& reason);
     // A state that decisions have led to from another one, whose way there is `before`.
-    static State with_path(const LoopNest& nest, std::shared_ptr<const PathNode> before,
+    static State with_path(const LoopNest& nest, const std::shared_ptr<const PathNode>& before,
                            std::vector<Decision> decisions);
     bool follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch, std::vector<Decision>& made);
     struct Walk;

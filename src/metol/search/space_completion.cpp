@@ -1,6 +1,5 @@
 // The quickest way from a loop nest to a complete one: each decision that is left is made as is cheapest now.
 #include <limits>
-#include <numeric>
 
 #include "search/space_shared.hpp"
 
@@ -26,17 +25,14 @@ std::optional<Decision> Space::take_cheapest(LoopNest& nest, const Costing& cost
             }
         }
     } else {
-        for (const DecisionFamily& family : families(nest)) {
-            for (int64_t number = 0; number < family.count(); number++) {
-                const Decision decision = family.decode(number);
-                if (decide(nest, decision, child) != Pruned::None) {
-                    continue;
-                }
-                if (const double seconds = look_at(child); !taken || seconds < least) {
-                    least = seconds;
-                    taken = decision;
-                    std::swap(cheapest, child);
-                }
+        for (const Decision& decision : decisions_of(nest)) {
+            if (decide(nest, decision, child) != Pruned::None) {
+                continue;
+            }
+            if (const double seconds = look_at(child); !taken || seconds < least) {
+                least = seconds;
+                taken = decision;
+                std::swap(cheapest, child);
             }
         }
     }
@@ -46,30 +42,40 @@ std::optional<Decision> Space::take_cheapest(LoopNest& nest, const Costing& cost
     return taken;
 }
 
+State Space::cheapest_child(const State& state, const CostModelWeights& model, int64_t& candidates) {
+    LoopNest nest = *state;
+    const std::optional<Decision> taken = take_cheapest(nest, costing(model), candidates);
+    return taken ? with_path(nest, path_through(*state), {*taken}) : nullptr;
+}
+
 Completed Space::complete_greedily(std::span<const State> states, const CostModelWeights& model) {
-    Completed completed;
-    completed.states.resize(states.size());
-    completed.costs.resize(states.size());
-    std::vector<int64_t> candidates(states.size(), 0);
+    struct End {
+        State state;  // null where there is none
+        double seconds = 0;
+        int64_t candidates = 0;
+    };
+    std::vector<End> ends(states.size());
     const Costing how = costing(model);
     shared_->workers.run(states.size(), [&](size_t i) {
+        End& end = ends[i];
         LoopNest nest = *states[i];
         std::vector<Decision> decisions;
         while (!is_complete(nest)) {
-            const std::optional<Decision> taken = take_cheapest(nest, how, candidates[i]);
+            const std::optional<Decision> taken = take_cheapest(nest, how, end.candidates);
             if (!taken) {
                 return;
             }
             decisions.push_back(*taken);
         }
-        completed.states[i] = decisions.empty() ? states[i] : with_path(nest, path_through(*states[i]), decisions);
-        completed.costs[i] = cost_of(nest, how);
+        end.state = decisions.empty() ? states[i] : with_path(nest, path_through(*states[i]), decisions);
+        end.seconds = cost_of(nest, how);
     });
-    completed.candidates = std::accumulate(candidates.begin(), candidates.end(), int64_t{0});
-    for (size_t i = states.size(); i > 0; i--) {
-        if (completed.states[i - 1] == nullptr) {
-            completed.states.erase(completed.states.begin() + static_cast<std::ptrdiff_t>(i - 1));
-            completed.costs.erase(completed.costs.begin() + static_cast<std::ptrdiff_t>(i - 1));
+    Completed completed;
+    for (End& end : ends) {
+        completed.candidates += end.candidates;
+        if (end.state) {
+            completed.states.push_back(std::move(end.state));
+            completed.costs.push_back(end.seconds);
         }
     }
     return completed;

@@ -36,12 +36,12 @@ bool Space::follow_one(const Decision& wanted, LoopNest& nest, LoopNest& scratch
     return is_made;
 }
 
-State Space::with_path(const LoopNest& nest, std::shared_ptr<const PathNode> before, std::vector<Decision> decisions) {
+State Space::with_path(const LoopNest& nest, const std::shared_ptr<const PathNode>& before,
+                       std::vector<Decision> decisions) {
     auto made = std::make_shared<LoopNest>(nest);
     made->last = decisions.back();
     decisions.pop_back();
-    const bool is_longer = !decisions.empty();
-    made->path = is_longer ? std::make_shared<const PathNode>(std::move(before), std::move(decisions)) : before;
+    made->path = decisions.empty() ? before : std::make_shared<const PathNode>(before, std::move(decisions));
     return made;
 }
 
@@ -114,13 +114,8 @@ Crossroads Space::crossroads_at(const State& state, size_t position) {
     }
     here.before.funcs = here.way->funcs[position];
     here.before.decisions_made = static_cast<int32_t>(position);
-    for (const DecisionFamily& family : families(here.before)) {
-        for (int64_t number = 0; number < family.count(); number++) {
-            if (const Decision other = family.decode(number); other != here.way->decisions[position]) {
-                here.alternatives.push_back(other);
-            }
-        }
-    }
+    here.alternatives = decisions_of(here.before);
+    std::erase(here.alternatives, here.way->decisions[position]);
     return here;
 }
 

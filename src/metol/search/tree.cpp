@@ -169,25 +169,12 @@ State Tree::simulate(const State& start) {
             same = space_->child_by(state, repeated_[static_cast<size_t>(state->decisions_made)]);
         }
         if (!same) {
-            same = draw() < options_.greedy_share ? best_child(state) : space_->random_child(state, seed_);
+            same = draw() < options_.greedy_share ? space_->cheapest_child(state, model_, costed_)
+                                                  : space_->random_child(state, seed_);
         }
         state = std::move(same);
     }
     return state;
-}
-
-State Tree::best_child(const State& state) {
-    State best;
-    double least = std::numeric_limits<double>::infinity();
-    for (State& child : space_->children(state)) {
-        costed_++;
-        const double seconds = space_->cost_of(child, model_);
-        if (!best || seconds < least) {
-            least = seconds;
-            best = std::move(child);
-        }
-    }
-    return best;
 }
 
 void Tree::back_up(const State& leaf, double seconds) {

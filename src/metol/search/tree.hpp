@@ -100,7 +100,6 @@ class Tree {
     // A number in [0, 1).
     double draw();
     State simulate(const State& state);
-    State best_child(const State& state);
     void back_up(const State& leaf, double seconds);
     void close_path();
     uint32_t add(State state);
