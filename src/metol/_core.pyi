@@ -572,8 +572,19 @@ class Space:
     def neighbours(self, state: States, position: int) -> States:
         """Complete loop nests that differ from one in the decision at a position, the others made as before."""
 
-    def look_around(self, state: States, position: int, model: CostModel) -> Surroundings:
-        """Return the `neighbours` at a position and what each costs; none is made before it is taken."""
+    def look_around(
+        self, state: States, position: int, model: CostModel, rival: float = ..., margin: float = ...
+    ) -> Surroundings:
+        """Return the `neighbours` at a position and what each costs; none is made before it is taken.
+
+        Args:
+            state: A complete loop nest, a batch of one.
+            position: Of the decision in which they differ from it.
+            model: The cost model.
+            rival: Seconds that they are compared with; infinity for nothing but each other.
+            margin: What costs more than so many times the least of them and of `rival` is told to cost infinity, and is
+                looked at only until that is certain. By default all costs are told.
+        """
 
     def complete_greedily(self, states: States, model: CostModel) -> tuple[States, npt.NDArray[np.float64], int]:
         """Make every decision that is left, the cheapest each time, for each state by itself.

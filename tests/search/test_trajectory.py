@@ -5,9 +5,10 @@ from collections.abc import Callable
 import halide as hl
 import numpy as np
 import pytest
-from small_pipelines import PIPELINES, gpu_space, make_space
+from small_pipelines import PIPELINES, gpu_space, make_gpu_space, make_space
 
 from metol import _core
+from metol.cost import CostTerms
 from metol.pipeline import extract
 from metol.pipeline.random_programs import random_program
 
@@ -72,6 +73,43 @@ def test_looking_around_tells_what_neighbours_cost(name: str) -> None:
             assert space.path(taken) == space.path(around.take([i]))
         with pytest.raises(IndexError):
             found.take(len(around))
+
+
+def spaces_of(name: str, threads: int) -> list[_core.Space]:
+    """Two spaces of one pipeline: what one has costed, the other does not know."""
+    if name == "on a GPU":
+        dag = extract(PIPELINES["pyramid"]())
+        return [make_gpu_space(dag) for _ in range(2)]
+    dag = extract(BUILDERS[name]())
+    return [make_space(dag, threads=threads) for _ in range(2)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", [*BUILDERS, "on a GPU"])
+def test_costs_beyond_the_margin_are_told_as_infinity_and_all_others_exactly(name: str, threads: int) -> None:
+    space, fresh = spaces_of(name, threads)
+    model = _core.CostModel()
+    left_off = 0
+    passed = [(state, position, around) for state, position, around in walk(space, 40) if len(around) > 0]
+    for i, (state, position, around) in enumerate(passed):
+        costs = space.cost(around, model)
+        rival = space.cost(state, model)[0] if i % 2 else np.inf
+        margin = (1.0, 1.02, 1.5)[i % 3]
+        limit = min(costs.min(), rival) * margin
+        found = fresh.look_around(fresh.replay(space.path(state)), position, model, rival, margin)
+        assert found.costs.tolist() == np.where(costs > limit, np.inf, costs).tolist()
+        left_off += np.count_nonzero(costs > limit)
+    assert left_off > 0
+
+
+def test_costs_that_may_sink_again_are_told_to_the_end() -> None:
+    space, fresh = spaces_of("pyramid", 1)
+    rows = space.featurize(space.rollout(space.root(), [1]))
+    shape = CostTerms.of(space).evaluate(rows.astype(np.float64)).shape[1:]
+    model = _core.CostModel(7, np.random.default_rng(0).normal(size=shape).ravel().tolist())
+    for state, position, around in walk(space, 20):
+        found = fresh.look_around(fresh.replay(space.path(state)), position, model, 0.0, 1.0)
+        assert found.costs.tolist() == space.cost(around, model).tolist()
 
 
 def test_only_a_complete_loop_nest_has_neighbours() -> None:

@@ -7,6 +7,8 @@ S. Kirkpatrick et al., "Optimization by simulated annealing", 1983; S. Geman and
 distributions, and the Bayesian restoration of images", 1984.
 """
 
+import math
+import sys
 import time
 from dataclasses import dataclass, replace
 
@@ -17,6 +19,9 @@ from metol.errors import SearchError
 from metol.search.strategy import Budget, SearchResult, Strategy, runners_up
 
 __all__ = ["Annealed"]
+
+# A loop nest that is taken e to this power times less often than the best one is never taken.
+_NEVER = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ class Annealed:
         candidates = best.candidates
         least, winner = best.cost_seconds, best.state
         while (temperature := cooling.next_temperature()) is not None:
-            around = space.look_around(state, int(rng.integers(space.decision_count)), model)
+            position = int(rng.integers(space.decision_count))
+            around = space.look_around(state, position, model, cost, _margin(temperature))
             if len(around) == 0:
                 continue
             costs = around.costs
@@ -99,6 +105,11 @@ class Annealed:
         ranked = [(best.cost_seconds, best.state), *((np.inf, other) for other in best.alternatives)]
         alternatives = runners_up(space, [(least, winner), *ranked])
         return replace(best, state=winner, cost_seconds=least, candidates=candidates, alternatives=alternatives)
+
+
+def _margin(temperature: float) -> float:
+    """Return how many times as much as the least a loop nest costs that is never taken."""
+    return math.exp(min(_NEVER * temperature, math.log(sys.float_info.max)))
 
 
 class _Cooling:

@@ -146,7 +146,14 @@ class BeamSearch:
                 trace.beams.append(beam)
                 trace.parents.append(parents.astype(np.intp))
                 continue
-            costs = space.cost(children, model)
+            factors = np.ones(len(children))
+            if this.lessons is not None:
+                hashes = space.structural_hash(children, this.depth - 1)
+                factors = this.lessons.factors(hashes, self.bad_penalty)
+            admitted = np.flatnonzero(np.isfinite(factors))
+            if len(admitted) < len(children):
+                children, parents, factors = children.take(admitted.tolist()), parents[admitted], factors[admitted]
+            costs = space.cost(children, model) * factors
             candidates += len(children)
             now = replace(this, width=1) if budget.is_spent() else this
             kept = self._select(space, children, costs, now)
@@ -166,13 +173,7 @@ class BeamSearch:
         self, space: _core.Space, children: _core.States, costs: npt.NDArray[np.float64], this: "_Pass"
     ) -> list[int]:
         """Positions of the states to keep, best first."""
-        candidates = np.arange(len(children))
-        if this.lessons is not None:
-            hashes = space.structural_hash(children, this.depth - 1)
-            factors = this.lessons.factors(hashes, self.bad_penalty)
-            candidates = np.flatnonzero(np.isfinite(factors))
-            costs = costs * factors
-        order = candidates[np.argsort(costs[candidates], kind="stable")]
+        order = np.argsort(costs, kind="stable")
         if this.width > 1:
             hashes = space.structural_hash(children, this.depth + 1)
             order = _penalized_order(order, costs, hashes, self.duplicate_penalty)

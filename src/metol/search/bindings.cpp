@@ -4,6 +4,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <limits>
 #include <tuple>
 
 #include "search/decision_bindings.hpp"
@@ -397,12 +398,14 @@ void bind_space(py::module_& m) {
         .def(
             "look_around",
             [](const std::shared_ptr<Space>& space, const States& state, size_t position,
-               const metol::CostModelWeights& model) {
+               const metol::CostModelWeights& model, double rival, double margin) {
                 require_neighbours(*space, state, position);
                 const py::gil_scoped_release release;
-                return Around{space, space->look_around(state.values.front(), position, model)};
+                return Around{space, space->look_around(state.values.front(), position, model, rival, margin)};
             },
             py::arg("state"), py::arg("position"), py::arg("model"),
+            py::arg("rival") = std::numeric_limits<double>::infinity(),
+            py::arg("margin") = std::numeric_limits<double>::infinity(),
             "The `neighbours` at a position and what each costs; none is made before it is taken.")
         .def(
             "complete_greedily",

@@ -80,7 +80,7 @@ def descend(
 
 def improve(space: _core.Space, model: _core.CostModel, best: SearchResult, position: int) -> SearchResult:
     """Return the best loop nest that differs in one decision, or `best` itself."""
-    around = space.look_around(best.state, position, model)
+    around = space.look_around(best.state, position, model, best.cost_seconds, 1)
     if len(around) == 0:
         return best
     costs = around.costs

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -116,7 +117,9 @@ class Space {
     // Complete loop nests that differ from a complete one in the decision at `position`. The later decisions are made
     // as before; where one no longer applies, the Func goes to root, or keeps the tiling it has by default.
     std::vector<State> neighbours(const State& state, size_t position);
-    Surroundings look_around(const State& state, size_t position, const CostModelWeights& model);
+    // What costs more than `margin` times the least of them, or of `rival`, is told to cost infinity.
+    Surroundings look_around(const State& state, size_t position, const CostModelWeights& model, double rival,
+                             double margin);
     State take(const Surroundings& around, size_t number);
 
     // The child of least cost, null where none is legal; adds to `candidates` how many there are.
@@ -181,20 +184,27 @@ class Space {
         const CostModelWeights& model;
         GroupMemo& memo;
         std::span<const std::vector<float>> stage_parts;  // [stages][terms]; empty without a network
+        // [stages] What a row cost the last time: no more than a hint, for all threads write it.
+        std::span<std::atomic<float>> latest;
+        bool only_adds;  // no row costs less than nothing
     };
 
     Costing costing(const CostModelWeights& model) const;
-    double cost_of(const LoopNest& nest, const Costing& costing);
-    double cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing);
-    double cost_remembered(const LoopNest& nest, const Groups& groups, const Costing& costing);
+    // Here and below, a cost above `limit` may come out as infinity, as soon as it is known to be above; all others are
+    // exact.
+    double cost_of(const LoopNest& nest, const Costing& costing, double limit);
+    double cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing, double limit);
+    double cost_remembered(const LoopNest& nest, const Groups& groups, const Costing& costing, double limit);
+    // None where it is known to be above `most`.
+    std::optional<GroupCost> cost_group(const LoopNest& nest, const Groups& groups, size_t group,
+                                        const Costing& costing, double most) const;
     double cost_row(int stage, std::span<const float> row, const Costing& costing) const;
     double cost_inlined(std::span<const InlinedRow* const> parts, const Costing& costing) const;
-    // The rows of a sub-nest, averaged over several iterations where they differ.
+    // The rows of a sub-nest, averaged over several iterations where they differ; where they do, all are made.
     void featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
-                         std::span<StageRow> rows) const;
+                         std::span<StageRow> rows, const RowReader& read) const;
     // The cheapest child of a loop nest, which it becomes, and the decision that makes it; `candidates` counts all.
     std::optional<Decision> take_cheapest(LoopNest& nest, const Costing& costing, int64_t& candidates);
-    GroupCost cost_group(const LoopNest& nest, const Groups& groups, size_t group, const Costing& costing) const;
 
     std::shared_ptr<const PipelineIndex> index_;
     std::shared_ptr<const Target> target_;

@@ -13,7 +13,7 @@ std::optional<Decision> Space::take_cheapest(LoopNest& nest, const Costing& cost
     double least = std::numeric_limits<double>::infinity();
     const auto look_at = [&](const LoopNest& candidate) {
         candidates++;
-        return cost_of(candidate, costing);
+        return cost_of(candidate, costing, least);
     };
     if (options_.sample_depth >= 0) {
         // Which are looked at depends on all of them.
@@ -68,7 +68,7 @@ Completed Space::complete_greedily(std::span<const State> states, const CostMode
             decisions.push_back(*taken);
         }
         end.state = decisions.empty() ? states[i] : with_path(nest, path_through(*states[i]), decisions);
-        end.seconds = cost_of(nest, how);
+        end.seconds = cost_of(nest, how, std::numeric_limits<double>::infinity());
     });
     Completed completed;
     for (End& end : ends) {

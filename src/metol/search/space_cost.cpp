@@ -1,6 +1,8 @@
 // What loop nests look like and what they cost: rows from the target, remembered where nothing they depend on changed.
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <limits>
 #include <stdexcept>
 
 #include "schedule/hashing.hpp"
@@ -8,6 +10,18 @@
 #include "search/space_shared.hpp"
 
 namespace metol {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool is_negative(double value) {
+    return value < 0;
+}
+
+const RowReader kReadAll = [](size_t) { return true; };
+
+}  // namespace
 
 Space::Costing Space::costing(const CostModelWeights& model) const {
     const Network* network = model.network.get();
@@ -19,7 +33,8 @@ Space::Costing Space::costing(const CostModelWeights& model) const {
     if ((network != nullptr) != !known.stage_parts.empty()) {
         throw std::invalid_argument("two cost models share an id, one of them with a network");
     }
-    return {model, known.memo, known.stage_parts};
+    return {model, known.memo, known.stage_parts, known.latest,
+            std::ranges::none_of(model.coefficients, is_negative) && std::ranges::none_of(model.factors, is_negative)};
 }
 
 double Space::cost_row(int stage, std::span<const float> row, const Costing& costing) const {
@@ -56,17 +71,21 @@ namespace {
 struct Scratch {
     std::vector<int32_t> members;
     std::vector<int32_t> stages;
-    std::vector<uint64_t> keys;     // [stages]
-    std::vector<GroupCost> costs;   // [stages]
-    std::vector<int32_t> missing;   // Stages whose rows are not known
-    std::vector<size_t> positions;  // [missing] in `stages`
-    std::vector<StageRow> rows;     // [missing], and more
+    std::vector<uint64_t> keys;    // [stages]
+    std::vector<GroupCost> costs;  // [stages]
+    // Stages whose rows are not known: where they are in `stages`, and what each cost the last time.
+    std::vector<std::pair<float, size_t>> unknown;
+    std::vector<int32_t> missing;  // [unknown] Stages
+    std::vector<StageRow> rows;    // [unknown], and more
 };
 
 // Loop nests whose keys are looked up together, at most; fewer where there are not so many blocks, for one takes a
 // hundred times as long as another.
 constexpr size_t kBlock = 8;
 constexpr size_t kBlocks = 16;
+
+// By no more than this share does a sum change with the order of what is added up.
+constexpr double kRounding = 1e-9;
 
 // Moves a row by a share of the way from `base` to another: what is the same in all stays exactly that.
 void shift(std::span<float> row, std::span<const float> base, std::span<const float> other, float share) {
@@ -78,21 +97,21 @@ void shift(std::span<float> row, std::span<const float> base, std::span<const fl
 }  // namespace
 
 void Space::featurize_group(SubNest sub_nest, std::span<const int32_t> stages, bool is_analytical,
-                            std::span<StageRow> rows) const {
+                            std::span<StageRow> rows, const RowReader& read) const {
     const bool may_differ = options_.allow_iterations && !stages.empty();
     const std::vector<Look> looks = may_differ ? looks_at(sub_nest, stages) : std::vector<Look>{};
     if (looks.empty()) {
-        target_->featurize(sub_nest, stages, is_analytical, rows);
+        target_->featurize(sub_nest, stages, is_analytical, rows, read);
         return;
     }
     std::vector<StageRow> base(rows.size());
     sub_nest.iteration = looks.front().iteration;
-    target_->featurize(sub_nest, stages, is_analytical, base);
+    target_->featurize(sub_nest, stages, is_analytical, base, kReadAll);
     std::ranges::copy(base, rows.begin());
     for (const Look& look : std::span(looks).subspan(1)) {
         std::vector<StageRow> others(rows.size());
         sub_nest.iteration = look.iteration;
-        target_->featurize(sub_nest, stages, is_analytical, others);
+        target_->featurize(sub_nest, stages, is_analytical, others, kReadAll);
         for (size_t i = 0; i < rows.size(); i++) {
             shift(rows[i].row, base[i].row, others[i].row, look.weights[i]);
             for (size_t part = 0; part < rows[i].inlined.size(); part++) {
@@ -101,12 +120,16 @@ void Space::featurize_group(SubNest sub_nest, std::span<const int32_t> stages, b
             }
         }
     }
+    for (size_t i = 0; i < rows.size(); i++) {
+        read(i);
+    }
 }
 
-GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group, const Costing& costing) const {
+std::optional<GroupCost> Space::cost_group(const LoopNest& nest, const Groups& groups, size_t group,
+                                           const Costing& costing, double most) const {
     GroupMemo& memo = costing.memo;
     thread_local Scratch scratch;
-    auto& [members, stages, keys, costs, missing, positions, rows] = scratch;
+    auto& [members, stages, keys, costs, unknown, missing, rows] = scratch;
     groups.members(*index_, group, members);
     const uint64_t context = groups.context_of(*index_, nest, members, target_->rows_see_siblings());
     stages.clear();
@@ -119,13 +142,25 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
         }
     }
     costs.assign(stages.size(), {});
+    unknown.clear();
     missing.clear();
-    positions.clear();
+    double known = 0;
     for (size_t i = 0; i < stages.size(); i++) {
-        if (!memo.find(keys[i], costs[i])) {
-            missing.push_back(stages[i]);
-            positions.push_back(i);
+        if (memo.find(keys[i], costs[i])) {
+            known += costs[i].seconds;
+        } else {
+            unknown.emplace_back(costing.latest[static_cast<size_t>(stages[i])].load(std::memory_order_relaxed), i);
         }
+    }
+    if (known > most) {
+        return std::nullopt;
+    }
+    if (most < kInfinity) {
+        // Whatever costs too much shows soonest in what cost most before.
+        std::ranges::sort(unknown, std::greater{});
+    }
+    for (const auto& [seconds, i] : unknown) {
+        missing.push_back(stages[i]);
     }
     if (rows.size() < missing.size()) {
         rows.resize(missing.size());
@@ -134,15 +169,24 @@ GroupCost Space::cost_group(const LoopNest& nest, const Groups& groups, size_t g
     for (StageRow& row : made) {
         row.inlined.clear();
     }
-    featurize_group({*index_, nest, members}, missing, costing.model.is_analytical(), made);
-    for (size_t i = 0; i < missing.size(); i++) {
-        const uint64_t key = keys[positions[i]];
+    size_t count = 0;
+    const auto read = [&](size_t row) {
+        const size_t i = unknown[row].second;
         std::vector<const InlinedRow*> inlined;
-        for (StageRow::Inlined& part : rows[i].inlined) {
+        for (StageRow::Inlined& part : rows[row].inlined) {
             inlined.push_back(
-                memo.keep({part.stage, combine(key, static_cast<uint64_t>(part.stage)), std::move(part.row)}));
+                memo.keep({part.stage, combine(keys[i], static_cast<uint64_t>(part.stage)), std::move(part.row)}));
         }
-        costs[positions[i]] = memo.store(key, cost_row(missing[i], rows[i].row, costing), std::move(inlined));
+        costs[i] = memo.store(keys[i], cost_row(stages[i], rows[row].row, costing), std::move(inlined));
+        costing.latest[static_cast<size_t>(stages[i])].store(static_cast<float>(costs[i].seconds),
+                                                             std::memory_order_relaxed);
+        known += costs[i].seconds;
+        count++;
+        return known <= most;
+    };
+    featurize_group({*index_, nest, members}, missing, costing.model.is_analytical(), made, std::ref(read));
+    if (count < missing.size()) {
+        return std::nullopt;
     }
     double seconds = 0;
     std::vector<const InlinedRow*> inlined;
@@ -172,25 +216,46 @@ double Space::cost_inlined(std::span<const InlinedRow* const> parts, const Costi
     return memo.store(key, cost_row(parts.front()->stage, row, costing), {}).seconds;
 }
 
-double Space::cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing) {
+double Space::cost_one(const LoopNest& nest, const Groups& groups, const Costing& costing, double limit) {
     if (options_.memoize) {
-        return cost_remembered(nest, groups, costing);
+        return cost_remembered(nest, groups, costing, limit);
     }
     // The same sums in the same order, and so the same cost; but nothing lasts beyond this loop nest.
     thread_local GroupMemo own;
     own.clear();
-    return cost_remembered(nest, groups, {costing.model, own, costing.stage_parts});
+    return cost_remembered(nest, groups, {costing.model, own, costing.stage_parts, costing.latest, costing.only_adds},
+                           limit);
 }
 
-double Space::cost_remembered(const LoopNest& nest, const Groups& groups, const Costing& costing) {
+double Space::cost_remembered(const LoopNest& nest, const Groups& groups, const Costing& costing, double limit) {
+    thread_local std::vector<GroupCost> costs;
+    thread_local std::vector<size_t> missing;
+    const double most = costing.only_adds ? limit * (1 + kRounding) : kInfinity;
+    costs.resize(groups.count());
+    missing.clear();
+    double known = 0;
+    for (size_t group = 0; group < groups.count(); group++) {
+        if (costing.memo.find(groups.key(group), costs[group])) {
+            known += costs[group].seconds;
+        } else {
+            missing.push_back(group);
+        }
+    }
+    for (const size_t group : missing) {
+        const std::optional<GroupCost> found = cost_group(nest, groups, group, costing, most - known);
+        if (!found) {
+            return kInfinity;
+        }
+        costs[group] = *found;
+        known += found->seconds;
+    }
+    if (known > most) {
+        return kInfinity;
+    }
     thread_local std::vector<const InlinedRow*> inlined;
     inlined.clear();
     double total = 0;
-    for (size_t group = 0; group < groups.count(); group++) {
-        GroupCost cost;
-        if (!costing.memo.find(groups.key(group), cost)) {
-            cost = cost_group(nest, groups, group, costing);
-        }
+    for (const GroupCost& cost : costs) {
         total += cost.seconds;
         if (cost.inlined != nullptr) {
             inlined.insert(inlined.end(), cost.inlined->begin(), cost.inlined->end());
@@ -226,20 +291,20 @@ std::vector<double> Space::cost(std::span<const State> states, const CostModelWe
             }
         }
         for (size_t i = begin; i < end; i++) {
-            costs[i] = cost_one(*states[i], groups[i - begin], how);
+            costs[i] = cost_one(*states[i], groups[i - begin], how, kInfinity);
         }
     });
     return costs;
 }
 
-double Space::cost_of(const LoopNest& nest, const Costing& costing) {
+double Space::cost_of(const LoopNest& nest, const Costing& costing, double limit) {
     thread_local Groups groups;
     groups.find(*index_, nest);
-    return cost_one(nest, groups, costing);
+    return cost_one(nest, groups, costing, limit);
 }
 
 double Space::cost_of(const State& state, const CostModelWeights& model) {
-    return cost_of(*state, costing(model));
+    return cost_of(*state, costing(model), kInfinity);
 }
 
 std::vector<double> Space::stage_costs(const State& state, const CostModelWeights& model) {
@@ -288,7 +353,7 @@ std::vector<float> Space::featurize_stages(std::span<const State> states, std::s
                 continue;
             }
             std::vector<StageRow> rows(wanted.size());
-            featurize_group({*index_, *states[i], members}, wanted, false, rows);
+            featurize_group({*index_, *states[i], members}, wanted, false, rows, kReadAll);
             for (size_t s = 0; s < wanted.size(); s++) {
                 std::ranges::copy(rows[s].row, all.subspan(place_of(wanted[s]) * columns, columns).begin());
             }
@@ -321,7 +386,7 @@ std::vector<float> Space::featurize(std::span<const State> states) {
                 stages.insert(stages.end(), index_->func(func).stages.begin(), index_->func(func).stages.end());
             }
             std::vector<StageRow> rows(stages.size());
-            featurize_group({*index_, *states[i], members}, stages, false, rows);
+            featurize_group({*index_, *states[i], members}, stages, false, rows, kReadAll);
             for (size_t s = 0; s < stages.size(); s++) {
                 std::copy(rows[s].row.begin(), rows[s].row.end(), row_of(stages[s]).begin());
                 for (const StageRow::Inlined& part : rows[s].inlined) {

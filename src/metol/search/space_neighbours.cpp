@@ -1,5 +1,7 @@
 // The loop nests around one: what differs from it in one decision, and what it becomes where some are made anew.
 #include <algorithm>
+#include <atomic>
+#include <limits>
 
 #include "search/space_shared.hpp"
 #include "search/trajectory.hpp"
@@ -149,20 +151,27 @@ std::vector<State> Space::neighbours(const State& state, size_t position) {
     return made;
 }
 
-Surroundings Space::look_around(const State& state, size_t position, const CostModelWeights& model) {
+Surroundings Space::look_around(const State& state, size_t position, const CostModelWeights& model, double rival,
+                                double margin) {
     Surroundings found{crossroads_at(state, position), {}, {}};
     std::vector<std::optional<double>> costs(found.here.alternatives.size());  // none where there is no such loop nest
     const Costing how = costing(model);
+    std::atomic<double> least = rival;
+    const auto limit = [&] { return how.only_adds ? least * margin : std::numeric_limits<double>::infinity(); };
     shared_->workers.run(costs.size(), [&](size_t i) {
         thread_local Walk walk;
         if (turn_off(found.here, i, walk)) {
-            costs[i] = cost_of(walk.nest, how);
+            costs[i] = cost_of(walk.nest, how, limit());
+            double before = least;
+            while (*costs[i] < before && !least.compare_exchange_weak(before, *costs[i])) {
+            }
         }
     });
     for (size_t i = 0; i < costs.size(); i++) {
         if (costs[i]) {
             found.which.push_back(i);
-            found.costs.push_back(*costs[i]);
+            // Which were left off early depends on the order.
+            found.costs.push_back(*costs[i] > limit() ? std::numeric_limits<double>::infinity() : *costs[i]);
         }
     }
     return found;

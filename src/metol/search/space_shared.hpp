@@ -19,8 +19,10 @@ struct Space::Shared {
     std::mutex memo_mutex;
     // What one cost model has found out about this pipeline.
     struct Known {
+        explicit Known(size_t stages) : latest(stages) {}
         GroupMemo memo;
         std::vector<std::vector<float>> stage_parts;  // [stages][terms], of a network
+        std::vector<std::atomic<float>> latest;       // [stages] seconds of the row that was made last
     };
     std::unordered_map<uint64_t, std::unique_ptr<Known>> known;  // by cost model
 
@@ -28,7 +30,7 @@ struct Space::Shared {
         const std::lock_guard lock(memo_mutex);
         auto& slot = known[model.id];
         if (!slot) {
-            slot = std::make_unique<Known>();
+            slot = std::make_unique<Known>(dag.stages.size());
             if (model.network != nullptr) {
                 for (const Stage& stage : dag.stages) {
                     slot->stage_parts.push_back(model.network->stage_part(stage.op_histogram));

@@ -2,6 +2,7 @@
 // nest looks like to the cost model. A target is one implementation of this; search/space.cpp knows no other.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -85,6 +86,9 @@ struct SubNest {
     int iteration = 0;  // as Regions numbers them; 0 is the middle one
 };
 
+// Told of each row as soon as it is filled, by its position; false where no more are wanted.
+using RowReader = std::function<bool(size_t)>;
+
 class Target {
   public:
     virtual ~Target() = default;
@@ -110,7 +114,7 @@ class Target {
     // search/group_memo.hpp says. Where the rows are for `analytical_coefficients` alone, columns that these multiply
     // by zero may be left at zero. Which rows of inlined Funcs there are does not depend on the iteration.
     virtual void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool is_analytical,
-                           std::span<StageRow> rows) const = 0;
+                           std::span<StageRow> rows, const RowReader& read) const = 0;
     // Do the rows of all Stages of a sub-nest depend on the tilings of each of them?
     virtual bool rows_see_siblings() const = 0;
     // Adds to the row of a Func what another sub-nest that inlines it does with it.

@@ -42,8 +42,8 @@ class CpuTarget final : public Target {
     }
 
     void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool is_analytical,
-                   std::span<StageRow> rows) const override {
-        cpu::GroupFeaturizer(machine_, sub_nest).run(stages, is_analytical, rows);
+                   std::span<StageRow> rows, const RowReader& read) const override {
+        cpu::GroupFeaturizer(machine_, sub_nest).run(stages, is_analytical, rows, read);
     }
 
     bool rows_see_siblings() const override { return false; }

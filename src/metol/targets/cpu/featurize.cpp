@@ -26,9 +26,13 @@ constexpr int kMaskedBytes = 4;
 
 }  // namespace
 
-void GroupFeaturizer::run(std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows) {
+void GroupFeaturizer::run(std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows,
+                          const RowReader& read) {
     for (size_t i = 0; i < stages.size(); i++) {
         featurize_stage(stages[i], is_analytical, rows[i]);
+        if (!read(i)) {
+            return;
+        }
     }
 }
 

@@ -33,8 +33,8 @@ class GroupFeaturizer {
     }
 
     // Fills the rows of these Stages of the group. Where the coefficients of the terms are to be analytical, columns
-    // that would meet none but zeros stay zero.
-    void run(std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows);
+    // that would meet none but zeros stay zero. Ends early where the reader wants no more.
+    void run(std::span<const int32_t> stages, bool is_analytical, std::span<StageRow> rows, const RowReader& read);
 
   private:
     struct StageContext {

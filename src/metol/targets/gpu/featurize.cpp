@@ -221,13 +221,16 @@ class StageFeaturizer {
 }  // namespace
 
 void featurize(const GpuParameters& machine, const SubNest& sub_nest, std::span<const int32_t> stages,
-               bool is_analytical, std::span<StageRow> rows) {
+               bool is_analytical, std::span<StageRow> rows, const RowReader& read) {
     for (size_t i = 0; i < stages.size(); i++) {
         if (sub_nest.index.stage(stages[i]).is_undef) {
             rows[i].row.assign(kFeatureCount, 0.0F);
-            continue;
+        } else {
+            StageFeaturizer(machine, sub_nest, stages[i]).run(is_analytical, rows[i]);
         }
-        StageFeaturizer(machine, sub_nest, stages[i]).run(is_analytical, rows[i]);
+        if (!read(i)) {
+            return;
+        }
     }
 }
 

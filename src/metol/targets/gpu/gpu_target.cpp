@@ -46,8 +46,8 @@ class GpuTarget final : public Target {
     }
 
     void featurize(const SubNest& sub_nest, std::span<const int32_t> stages, bool is_analytical,
-                   std::span<StageRow> rows) const override {
-        gpu::featurize(machine_, sub_nest, stages, is_analytical, rows);
+                   std::span<StageRow> rows, const RowReader& read) const override {
+        gpu::featurize(machine_, sub_nest, stages, is_analytical, rows, read);
     }
 
     // All share the threads and the memory of one block.
