@@ -6,7 +6,8 @@ from command_line import metol
 
 from metol.errors import MetolError
 from metol.measure import Measurement, RunOptions, Status
-from metol.verify_random import RandomRun, RecordFile, reproduction, summary
+from metol.targets.gpu import detect_gpu
+from metol.verify_random import RandomRun, RecordFile, summary
 
 OPTIONS = RunOptions(threads=2, timeout_seconds=120, timing=None)
 OLD_RECORDS = Path(__file__).parent / "fixtures" / "verified_programs_version_1.jsonl"
@@ -15,7 +16,7 @@ OLD_RECORDS = Path(__file__).parent / "fixtures" / "verified_programs_version_1.
 def failures(run: RandomRun, *, jobs: int = 2) -> list[str]:
     rows = list(run.verify(OPTIONS, jobs=jobs))
     assert len(rows) == run.row_count
-    return [f"{reproduction(row)}: {row.status.value}: {row.detail}" for row in rows if not row.verified]
+    return [f"{run.reproduction(row)}: {row.status.value}: {row.detail}" for row in rows if not row.verified]
 
 
 @pytest.mark.slow
@@ -48,6 +49,41 @@ def test_failure_is_told_with_the_command_that_shows_it_again() -> None:
     assert done.returncode == 1
     assert "random:7/most_funcs=3: timeout" in done.stderr
     assert "metol bench random:7/most_funcs=3 --schedulers metol:" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["opencl", "a100"])
+def test_schedules_for_gpus_are_verified_where_there_is_none(device: str, tmp_path: Path) -> None:
+    words = ("--gpu", "--device", device, "--seed", "3", "--most-funcs", "4", "--json", str(tmp_path / "rows.jsonl"))
+    done = metol("verify-random", "--count", "2", "--schedules", "both", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("2 of 2") == 2
+    # Of the same programs on the CPU, nothing is known.
+    on_cpu = metol("verify-random", "--count", "1", "--seed", "3", "--timeout", "0.01", *words[5:])
+    assert on_cpu.returncode == 1
+    assert "random:3/most_funcs=4: timeout" in on_cpu.stderr
+
+
+def test_failure_on_a_device_is_told_with_its_name() -> None:
+    words = ("--gpu", "--device", "a100", "--count", "1", "--seed", "7", "--timeout", "0.01", "--most-funcs", "3")
+    done = metol("verify-random", *words, "--schedules", "both", "--samples", "2")
+    assert done.returncode == 1
+    again = "metol verify-random --gpu --device a100 --count 1 --seed 7 --most-funcs 3"
+    assert f"{again}\n" in done.stderr
+    assert f"{again} --schedules random --samples 2\n" in done.stderr
+
+
+@pytest.mark.skipif(detect_gpu() is not None, reason="there is a GPU")
+def test_gpu_that_is_missing_is_told_with_exit_code_3() -> None:
+    done = metol("verify-random", "--gpu", "--count", "1")
+    assert done.returncode == 3
+    assert "`--device opencl`" in done.stderr
+
+
+def test_device_without_gpu_is_a_mistake() -> None:
+    done = metol("verify-random", "--device", "opencl")
+    assert done.returncode == 2
+    assert "add `--gpu`" in done.stderr
 
 
 def test_mistake_is_told_in_one_line_with_exit_code_2() -> None:

@@ -16,6 +16,7 @@
 #include "pipeline/stage_ops.hpp"
 #include "schedule/bindings.hpp"
 #include "search/bindings.hpp"
+#include "search/space.hpp"
 #include "targets/bindings.hpp"
 
 namespace py = pybind11;
@@ -45,6 +46,8 @@ void translate_error(std::exception_ptr error) {
         }
     } catch (const metol::PipelineError& e) {
         py::set_error(py::module_::import("metol.errors").attr(error_class(e.kind())), e.what());
+    } catch (const metol::DeadEnd& e) {
+        py::set_error(py::module_::import("metol.errors").attr("DeadEndError"), e.what());
     }
 }
 

@@ -23,7 +23,7 @@ from metol.bench_runs import (
     bench_tuned,
 )
 from metol.destinations import require_writable
-from metol.errors import MetolError, MissingDeviceError
+from metol.errors import MetolError
 from metol.experiments import EXPERIMENTS
 
 __all__ = ["SOURCE_HELP", "Seed", "Threads", "bench"]
@@ -198,19 +198,15 @@ def _device(name: str | None, *, is_wanted: bool, is_run: bool, threads: int) ->
         MetolError: one that is merely named cannot be run on, or there is none of that name.
         MissingDeviceError: this machine has none.
     """
-    if not is_wanted:
-        if name is not None:
-            raise MetolError(f"`--device {name}` says which GPU `--gpu` is about; add `--gpu`.")
-        return None
-    from metol.bench_device import NO_GPU, find_bench_device
+    from metol.bench_device import wanted_device
     from metol.verification import require_device
 
-    device = find_bench_device(name, threads=threads)
-    if device is None:
-        raise MissingDeviceError(NO_GPU)
-    if is_run and device.is_here:
+    device = wanted_device(name, is_wanted=is_wanted, threads=threads)
+    if device is None or not is_run:
+        return device
+    if device.is_here:
         require_device(device.target)
-    if is_run and not device.is_here:
+    else:
         raise MetolError(
             f"Schedules run on the GPU of this machine, and `--device {name}` merely names one; leave it out, or add "
             "`--search-speed` to compare searches for it."

@@ -6,14 +6,16 @@ as much of a GPU.
 
 from dataclasses import dataclass
 
+from metol.errors import MetolError, MissingDeviceError
 from metol.measure import OWN, Scheduler
 from metol.targets.gpu import GpuMachine, detect_gpu
 
-__all__ = ["NO_GPU", "BenchDevice", "find_bench_device"]
+__all__ = ["NO_GPU", "BenchDevice", "find_bench_device", "wanted_device"]
 
 NO_GPU = (
     "No GPU was found: there is no CUDA driver here, or none that answers. `--device opencl` takes the OpenCL device, "
-    "and `--search-speed --device a100` compares the searches for a GPU by name, with none at hand."
+    "and `--device a100` a GPU by name, with none at hand: `metol bench --search-speed` compares the searches for it, "
+    "and `metol verify-random` emulates it."
 )
 """What a user is told where there is nothing to measure on."""
 
@@ -37,6 +39,11 @@ class BenchDevice:
         """The Halide target to schedule and compile for."""
         feature = self.machine.halide_feature
         return f"host-{_OPENCL}" if feature == _OPENCL else f"host-cuda-{feature}"
+
+    @property
+    def is_opencl(self) -> bool:
+        """Whether it is an OpenCL device."""
+        return self.machine.capability.version is None
 
     @property
     def is_here(self) -> bool:
@@ -80,5 +87,23 @@ def find_bench_device(name: str | None, *, threads: int) -> BenchDevice | None:
         return None if machine is None else BenchDevice(machine)
     known = _OPENCL_MACHINE if name.casefold() == _OPENCL else name
     machine = GpuMachine.preset(known, threads=threads)
-    is_opencl = machine.capability.version is None
-    return BenchDevice(machine, _OPENCL_MACHINE if is_opencl else known)
+    device = BenchDevice(machine, known)
+    return BenchDevice(machine, _OPENCL_MACHINE) if device.is_opencl else device
+
+
+def wanted_device(name: str | None, *, is_wanted: bool, threads: int) -> BenchDevice | None:
+    """Return the GPU that a command line asks for with `--gpu` and `--device NAME`; None without.
+
+    Raises:
+        MetolError: there is a name alone.
+        MachineFormatError: there is none of that name.
+        MissingDeviceError: this machine has none.
+    """
+    if not is_wanted:
+        if name is not None:
+            raise MetolError(f"`--device {name}` says which GPU `--gpu` is about; add `--gpu`.")
+        return None
+    device = find_bench_device(name, threads=threads)
+    if device is None:
+        raise MissingDeviceError(NO_GPU)
+    return device

@@ -36,6 +36,7 @@ __all__ = [
     "Choice",
     "Nest",
     "first_accepted",
+    "last_resorts",
     "nest_of",
     "plain_candidates",
     "searched_candidates",
@@ -201,6 +202,11 @@ def searched_candidates(
     yield from versions("search", found.state, found.cost_seconds)
     for state in found.alternatives[:_MOST_ALTERNATIVES]:
         yield from versions("alternative", state, float(form.space.cost(state, model)[0]))
+    yield from last_resorts(start, machine, options)
+
+
+def last_resorts(start: Form, machine: Machine, options: LoweringOptions) -> Iterator[Candidate]:
+    """Yield what needs no search: the safe schedule, everything at root, and everything inline."""
     if isinstance(machine, CpuMachine):
         yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept))
     else:

@@ -260,15 +260,28 @@ def verify_random(
     jobs: Annotated[int, typer.Option(min=1, help="Programs at a time.")] = 1,
     threads: Threads = 2,
     timeout: Annotated[float, typer.Option(help="Seconds for one schedule of one program.")] = 120,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Schedules for this machine's NVIDIA GPU.")] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of --gpu, in place of this machine's: opencl, or any GPU, such as a100, which is emulated.",
+        ),
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Append each row to this file, and skip the rows in it.")] = None,
 ) -> None:
     """Schedule, compile, run and verify random programs."""
+    from metol.bench_device import wanted_device
     from metol.measure import RunOptions
-    from metol.verify_random import RandomRun, RecordFile, reproduction, summary
+    from metol.verification import require_device
+    from metol.verify_random import RandomRun, RecordFile, summary
 
     kinds = ("searched", "random") if schedules == "both" else (schedules,)
-    run = RandomRun(count, seed, kinds, samples, most_funcs)
-    file = None if json is None else RecordFile(json)
+    where = wanted_device(device, is_wanted=gpu, threads=threads)
+    if where is not None and where.is_here:
+        require_device(where.target)
+    run = RandomRun(count, seed, kinds, samples, most_funcs, where)
+    file = None if json is None else RecordFile(json, where)
     rows = list(run.known(file.load())) if file else []
     options = RunOptions(threads=threads, timeout_seconds=timeout, timing=None)
     console = Console(stderr=True)
@@ -279,7 +292,7 @@ def verify_random(
                 status.update(escape(f"{row.app}: {len(rows)} of {run.row_count}"))
                 if not row.verified:
                     say(f"[red]{escape(f'{row.app}: {row.problem}')}[/red]")
-                    say(escape(f"    {reproduction(row)}"))
+                    say(escape(f"    {run.reproduction(row)}"))
     finally:
         wide_console().print(summary(rows))
     if not all(row.verified for row in rows):

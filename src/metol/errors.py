@@ -104,6 +104,10 @@ class SearchError(MetolError):
     """The search was asked for something it cannot do, such as a beam of width 0."""
 
 
+class DeadEndError(SearchError):
+    """No candidate for a decision is legal, so that a search ends before there is a complete loop nest."""
+
+
 class TuningError(MetolError):
     """Tuning was asked for something it cannot do, such as a budget of nothing."""
 

@@ -14,9 +14,9 @@ from typing import Any
 import halide as hl
 
 from metol import _core
-from metol.candidates import Candidate, Nest, nest_of, plain_candidates, searched_candidates
+from metol.candidates import Candidate, Nest, last_resorts, nest_of, plain_candidates, searched_candidates
 from metol.cost_choice import choose_weights
-from metol.errors import ExtractionError, MetolError, ScheduleFormatError
+from metol.errors import DeadEndError, ExtractionError, MetolError, ScheduleFormatError
 from metol.framing import block_limits, buffer_sizes, frame_of, read_pipeline
 from metol.keep import find_kept
 from metol.lower import Directive, LoweringOptions, Schedule, rewritten_directives, target_directives
@@ -143,7 +143,10 @@ class Planner:
         budget = Budget.start(None if math.isinf(seconds) else seconds, is_cancelled)
         if foresee is not None:
             budget = replace(budget, tell=self._teller(foresee))
-        form, found = search_forms(start, rewriting, self._strategy, self.model, budget)
+        try:
+            form, found = search_forms(start, rewriting, self._strategy, self.model, budget)
+        except DeadEndError as error:
+            return Found(last_resorts(start, self.machine, self.lowering), refusals=(str(error),))
         seconds = time.monotonic() - started
         candidates = searched_candidates(start, form, found, self.machine, self.lowering, self.model)
         return Found(candidates, form, found, seconds, found.is_complete)

@@ -1,22 +1,24 @@
 """Verify schedules of random programs: each is scheduled, compiled and run in child processes, and compared.
 
-In: how many programs, from which seed, and which schedules: those that a short search finds, or random legal ones. Out:
-a `Measurement` each, appended to a file as soon as it is known, so that an interrupted run goes on where it ended.
+In: how many programs, from which seed, for which device, and which schedules: those that a short search finds, or
+random legal ones. Out: a `Measurement` each, appended to a file as soon as it is known, so that an interrupted run goes
+on where it ended.
 """
 
 import contextlib
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from metol.bench_device import BenchDevice
 from metol.errors import MetolError
 from metol.measure import LocalRunner, Measurement, PipelineSource, RunOptions, Scheduler, Status
 from metol.row_file import RowFile
 
-__all__ = ["RECORD_VERSION", "SCHEDULES", "RandomRun", "RecordFile", "reproduction", "summary"]
+__all__ = ["RECORD_VERSION", "SCHEDULES", "RandomRun", "RecordFile", "summary"]
 
 RECORD_VERSION = 1
 """Version of the lines that `RecordFile` writes."""
@@ -44,6 +46,8 @@ class RandomRun:
     """Random schedules of each program."""
     most_funcs: int = 30
     """Where programs stop growing."""
+    device: BenchDevice | None = None
+    """The GPU that schedules are for; None for the CPU. One that is not here is emulated."""
 
     def __post_init__(self) -> None:
         """Raise MetolError on a number or a word that makes no sense."""
@@ -59,7 +63,9 @@ class RandomRun:
     def tasks(self) -> Iterator[tuple[PipelineSource, tuple[Scheduler, ...]]]:
         """Yield each program and its schedulers."""
         for seed in range(self.seed, self.seed + self.count):
-            yield PipelineSource.parse(f"random:{seed}/most_funcs={self.most_funcs}"), tuple(self._schedulers(seed))
+            made = self._schedulers(seed)
+            told = made if self.device is None else map(self.device.tell, made)
+            yield PipelineSource.parse(f"random:{seed}/most_funcs={self.most_funcs}"), tuple(told)
 
     @property
     def row_count(self) -> int:
@@ -71,6 +77,16 @@ class RandomRun:
         wanted = {(source.label, str(scheduler)) for source, schedulers in self.tasks() for scheduler in schedulers}
         return (row for row in rows if (row.app, row.scheduler) in wanted)
 
+    def reproduction(self, row: Measurement) -> str:
+        """Return the command that verifies the program of a row again, with the same schedule."""
+        if self.device is None:
+            return f"metol bench {row.app} --schedulers {row.scheduler} --rounds 1"
+        seed = row.app.removeprefix("random:").partition("/")[0]
+        name = f" --device {self.device.name}" if self.device.name else ""
+        is_random = "strategy=random" in row.scheduler
+        kind = f" --schedules random --samples {self.samples}" if is_random else ""
+        return f"metol verify-random --gpu{name} --count 1 --seed {seed} --most-funcs {self.most_funcs}{kind}"
+
     def _schedulers(self, seed: int) -> Iterator[Scheduler]:
         if "searched" in self.schedules:
             options = (("beam_width", _BEAM_WIDTH), ("passes", _PASSES), ("budget_seconds", _SEARCH_SECONDS))
@@ -79,6 +95,15 @@ class RandomRun:
             for sample in range(self.samples):
                 # Not the same choices in every program.
                 yield Scheduler("metol", (("strategy", "random"), ("refine", False), ("seed", 1000 * seed + sample)))
+
+    @property
+    def _where(self) -> dict[str, Any]:
+        """What `RunOptions` are told of the device."""
+        if self.device is None:
+            return {}
+        # Programs compute doubles, which OpenCL need not have.
+        target = f"{self.device.target}-cl_doubles" if self.device.is_opencl else self.device.target
+        return {"target": target, "is_emulated": not self.device.is_here}
 
     def verify(
         self,
@@ -91,12 +116,13 @@ class RandomRun:
         """Verify everything that is not known yet, and yield each row when it is there.
 
         Args:
-            options: how to run; nothing is timed.
+            options: how to run, but for the target; nothing is timed.
             jobs: programs at a time.
             known: rows of an earlier run.
             save: called with each new row, in this thread.
         """
         done = {(row.app, row.scheduler) for row in known}
+        options = replace(options, **self._where)
         with contextlib.ExitStack() as stack:
             pool = ThreadPoolExecutor(jobs)
             # After an interruption only what is under way is waited for.
@@ -112,16 +138,39 @@ class RandomRun:
                     yield row
 
 
-class RecordFile(RowFile[Measurement]):
-    """The rows of random programs."""
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A line of a `RecordFile`."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, RECORD_VERSION, Measurement.from_row, "verified programs")
+    row: Measurement
+    device: str = ""
+    """Where it ran; empty for the CPU."""
+
+    def to_row(self) -> dict[str, Any]:
+        return self.row.to_row() | ({"device": self.device} if self.device else {})
+
+    @staticmethod
+    def from_row(row: dict[str, Any]) -> "_Record":
+        device = row.pop("device", "")
+        return _Record(Measurement.from_row(row), device)
 
 
-def reproduction(row: Measurement) -> str:
-    """Return the command that verifies the program of a row again, with the same schedule."""
-    return f"metol bench {row.app} --schedulers {row.scheduler} --rounds 1"
+class RecordFile:
+    """The rows of random programs on one device; a file may hold those of several."""
+
+    def __init__(self, path: Path, device: BenchDevice | None = None) -> None:
+        """Name a file, which need not exist; no device is the CPU."""
+        self.path = path
+        self._device = "" if device is None else device.name or device.machine.name
+        self._lines = RowFile(path, RECORD_VERSION, _Record.from_row, "verified programs")
+
+    def load(self) -> tuple[Measurement, ...]:
+        """Read the rows of this device; errors as `RowFile.load`."""
+        return tuple(line.row for line in self._lines.load() if line.device == self._device)
+
+    def append(self, row: Measurement) -> None:
+        """Write a row at the end."""
+        self._lines.append(_Record(row, self._device))
 
 
 def summary(rows: Sequence[Measurement]) -> Any:

@@ -1,6 +1,7 @@
 #include "schedule/inlining.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "schedule/reads.hpp"
 
@@ -75,6 +76,38 @@ int64_t loads_written_out(const PipelineIndex& index, const LoopNest& nest, int 
 }
 
 }  // namespace
+
+bool is_read_pointwise(const PipelineIndex& index, const LoopNest& nest, int func) {
+    const std::vector<Consumer>& consumers = index.consumers[static_cast<size_t>(func)];
+    if (consumers.size() != 1) {
+        return false;
+    }
+    const Stage& reader = index.stage(consumers[0].stage);
+    if (!nest[reader.func].is_computed() || index.func(reader.func).is_wrapper) {
+        return false;
+    }
+    const Edge& edge = reader.edges[static_cast<size_t>(consumers[0].edge)];
+    if (edge.accesses.size() != 1 || edge.accesses[0].count != 1) {
+        return false;
+    }
+    // Each loop of the reader walks one dimension, and no two the same.
+    std::vector<int> walked(reader.loops.size(), 0);
+    for (const JacobianRow& row : edge.accesses[0].jacobian) {
+        int moving = 0;
+        for (size_t i = 0; i < reader.loops.size(); i++) {
+            const bool is_repeated = row.numerator[i] != 0 && std::abs(row.numerator[i]) < row.denominator[i];
+            if (!row.is_known[i] || row.has_phase[i] || is_repeated) {
+                return false;
+            }
+            moving += row.numerator[i] != 0 ? 1 : 0;
+            walked[i] += row.numerator[i] != 0 ? 1 : 0;
+        }
+        if (moving > 1) {
+            return false;
+        }
+    }
+    return std::ranges::all_of(walked, [](int count) { return count == 1; });
+}
 
 Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, int64_t max_recompute) {
     if (!index.func(func).is_inlinable) {

@@ -5,6 +5,10 @@
 
 namespace metol {
 
+// Is every value of a Func read once, by one point of the only Stage that reads it? One that is inlined itself reads as
+// often as it is asked.
+bool is_read_pointwise(const PipelineIndex& index, const LoopNest& nest, int func);
+
 // Asked of `func`, which is inlined in `nest`: None where each of its values is evaluated at most `max_recompute` times
 // as often as when it is computed once (Adams et al. 2019, §3.2).
 Pruned check_inline(const PipelineIndex& index, const LoopNest& nest, int func, int64_t max_recompute);

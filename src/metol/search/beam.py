@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metol import _core
-from metol.errors import SearchError
+from metol.errors import DeadEndError, SearchError
 from metol.search.hash_lessons import Hashes, HashLessons, distinct_hashes
 from metol.search.sampled import expander_of_pass
 from metol.search.strategy import Budget, SearchResult, run_starts, runners_up
@@ -139,7 +139,7 @@ class BeamSearch:
         for _ in range(space.decision_count):
             children, parents = expand(beam)
             if len(children) == 0:
-                raise SearchError("No candidate for the next decision is legal; switch fewer parts of the space off.")
+                raise DeadEndError("No candidate for the next decision is legal; switch fewer parts of the space off.")
             if self._has_no_choice(beam, children, parents) and not budget.is_spent():
                 # Ranked they are when there is something to choose again.
                 beam = children

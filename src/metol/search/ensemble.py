@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from metol import _core
+from metol.errors import DeadEndError
 from metol.search.strategy import Budget, SearchResult, runners_up
 
 __all__ = ["Ensemble"]
@@ -160,7 +161,8 @@ class Ensemble:
     def result(self, *, is_complete: bool) -> SearchResult:
         """Return the best of all trees."""
         best = min(self._trees, key=lambda tree: tree.best_seconds)
-        assert best.best_state is not None
+        if best.best_state is None:
+            raise DeadEndError("No tree came to a complete loop nest; switch fewer parts of the space off.")
         own, _ = self.best_states()
         costed = sum(tree.costed for tree in self._trees)
         alternatives = runners_up(self._space, [*own, *self._alternatives])

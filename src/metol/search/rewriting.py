@@ -5,11 +5,13 @@ whose best loop nest is the cheapest. Each form is tried with a quick strategy f
 Copies of what is read come last, and change what was found (search/staging.py).
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from metol import _core
 from metol._core import Rfactor, Staging
+from metol.errors import DeadEndError
 from metol.pipeline import PipelineDag
 from metol.search.form import Form
 from metol.search.staging import search_copies
@@ -50,12 +52,20 @@ class Rewriting:
 def search_forms(
     start: Form, rewriting: Rewriting | None, strategy: Strategy, model: _core.CostModel, budget: Budget
 ) -> tuple[Form, SearchResult]:
-    """Search the pipeline as it is, then what rewriting makes of it, and return the best."""
-    found = strategy.search(start.space, model, budget)
+    """Search the pipeline as it is, then what rewriting makes of it, and return the best.
+
+    Raises:
+        DeadEndError: the search of the pipeline as it is comes to no complete loop nest.
+    """
+    form, found = start, strategy.search(start.space, model, budget)
     if rewriting is None or budget.is_spent():
-        return start, found
-    form, best = _search_rewritten(start, found, rewriting, strategy, model=model, budget=budget)
-    return _search_staged(form, best, rewriting, model, budget)
+        return form, found
+    # Where another form comes to none, that is all that is known of it.
+    with contextlib.suppress(DeadEndError):
+        form, found = _search_rewritten(start, found, rewriting, strategy, model=model, budget=budget)
+    with contextlib.suppress(DeadEndError):
+        form, found = _search_staged(form, found, rewriting, model, budget)
+    return form, found
 
 
 def _search_rewritten(

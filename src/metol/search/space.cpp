@@ -69,6 +69,10 @@ Decision decode(std::span<const DecisionFamily> families, int64_t number) {
     return families[family].decode(number);
 }
 
+State existing(State state) {
+    return state ? state : throw DeadEnd();
+}
+
 // How far on the state of the next seed is: one state serves all seeds. Throws where there is no seed a state.
 size_t step_of_states(std::span<const State> states, std::span<const uint64_t> seeds) {
     if (states.size() != 1 && states.size() != seeds.size()) {
@@ -327,7 +331,7 @@ std::vector<State> Space::sample(std::span<const State> states, std::span<const 
     std::vector<State> children(seeds.size());
     shared_->workers.run(seeds.size(), [&](size_t i) {
         uint64_t seed = seeds[i];
-        children[i] = random_child(states[i * step], seed);
+        children[i] = existing(random_child(states[i * step], seed));
     });
     return children;
 }
@@ -338,8 +342,8 @@ std::vector<State> Space::rollout(std::span<const State> states, std::span<const
     shared_->workers.run(seeds.size(), [&](size_t i) {
         uint64_t seed = seeds[i];
         State state = states[i * step];
-        while (state && !is_complete(*state)) {
-            state = random_child(state, seed);
+        while (!is_complete(*state)) {
+            state = existing(random_child(state, seed));
         }
         leaves[i] = std::move(state);
     });

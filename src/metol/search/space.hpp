@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "cost/cost_model.hpp"
@@ -23,6 +24,12 @@
 namespace metol {
 
 using State = std::shared_ptr<const LoopNest>;
+
+// No candidate for a decision is legal.
+struct DeadEnd : std::runtime_error {
+    DeadEnd()
+        : std::runtime_error("No candidate for the next decision is legal; switch fewer parts of the space off.") {}
+};
 
 struct Expansion {
     std::vector<State> children;
@@ -65,7 +72,7 @@ class Space {
     // The candidate by number: a state, or the reason it is none.
     std::pair<State, Pruned> child(const State& state, int64_t number);
     // One random legal child each; siblings are counted but never made. A state for each seed, or one for all, here and
-    // below; throws std::invalid_argument otherwise.
+    // below; throws std::invalid_argument otherwise, and DeadEnd where there is none.
     std::vector<State> sample(std::span<const State> states, std::span<const uint64_t> seeds);
     // Random completions.
     std::vector<State> rollout(std::span<const State> states, std::span<const uint64_t> seeds);

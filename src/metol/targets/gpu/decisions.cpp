@@ -100,7 +100,9 @@ Pruned apply_location(const GpuParameters& machine, const PipelineIndex& index, 
         if (index.must_inline[static_cast<size_t>(decision.func)]) {
             return Pruned::None;
         }
-        const Pruned reason = check_inline(index, child, decision.func, kMaxRecompute);
+        // A reader that computes more than is needed, to fill its tiles, asks as much of a Func at root.
+        const bool is_free = index.func(decision.func).is_inlinable && is_read_pointwise(index, child, decision.func);
+        const Pruned reason = is_free ? Pruned::None : check_inline(index, child, decision.func, kMaxRecompute);
         return reason == Pruned::None ? check_expression(index, child, decision.func, kMaxLoads) : reason;
     }
     schedule.placement = Placement::Root;

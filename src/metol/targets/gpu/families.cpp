@@ -1,7 +1,7 @@
 // What can be decided next: the candidates of each step of the GPU space.
 #include <algorithm>
-#include <cstdlib>
 
+#include "schedule/inlining.hpp"
 #include "schedule/nest_queries.hpp"
 #include "schedule/tilings.hpp"
 #include "targets/gpu/copies.hpp"
@@ -13,38 +13,14 @@ namespace metol::gpu {
 
 namespace {
 
-// Is every value of a Func read once, by one point of the only Stage that reads it? One that is inlined itself reads as
-// often as it is asked.
-bool is_read_pointwise(const PipelineIndex& index, const LoopNest& nest, int func) {
-    const std::vector<Consumer>& consumers = index.consumers[static_cast<size_t>(func)];
-    if (consumers.size() != 1) {
-        return false;
-    }
-    const Stage& reader = index.stage(consumers[0].stage);
-    if (!nest[reader.func].is_computed() || index.func(reader.func).is_wrapper) {
-        return false;
-    }
-    const Edge& edge = reader.edges[static_cast<size_t>(consumers[0].edge)];
-    if (edge.accesses.size() != 1 || edge.accesses[0].count != 1) {
-        return false;
-    }
-    // Each loop of the reader walks one dimension, and no two the same.
-    std::vector<int> walked(reader.loops.size(), 0);
-    for (const JacobianRow& row : edge.accesses[0].jacobian) {
-        int moving = 0;
-        for (size_t i = 0; i < reader.loops.size(); i++) {
-            const bool is_repeated = row.numerator[i] != 0 && std::abs(row.numerator[i]) < row.denominator[i];
-            if (!row.is_known[i] || row.has_phase[i] || is_repeated) {
-                return false;
-            }
-            moving += row.numerator[i] != 0 ? 1 : 0;
-            walked[i] += row.numerator[i] != 0 ? 1 : 0;
-        }
-        if (moving > 1) {
-            return false;
-        }
-    }
-    return std::ranges::all_of(walked, [](int count) { return count == 1; });
+// Does Halide lower the only Stage that reads a Func with it inlined?
+bool fits_inline(const PipelineIndex& index, const LoopNest& nest, int func) {
+    FuncSchedule schedule;
+    schedule.func = static_cast<int16_t>(func);
+    schedule.placement = Placement::Inline;
+    LoopNest child = nest;
+    child.funcs[static_cast<size_t>(func)] = &schedule;
+    return check_expression(index, child, func, kMaxLoads) == Pruned::None;
 }
 
 std::vector<DecisionFamily> location_families(const GpuParameters& machine, const PipelineIndex& index,
@@ -55,7 +31,8 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
     }
     // Nothing is computed twice, and nothing stored (Anderson et al. 2021, §4).
     const bool is_copy = index.func(func).is_wrapper;
-    const bool is_free = families.size() > 1 && !is_copy && is_read_pointwise(index, nest, func);
+    const bool is_free =
+        families.size() > 1 && !is_copy && is_read_pointwise(index, nest, func) && fits_inline(index, nest, func);
     if (is_free) {
         families.resize(1);
     }
