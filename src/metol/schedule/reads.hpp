@@ -19,7 +19,8 @@ struct EffectiveAccess {
     std::vector<double> distinct;                         // [dimensions] different offsets
     std::vector<Offset> offsets;                          // [count] in order; empty where they are not known
     bool is_clamped = false;                              // through an inlined boundary condition
-    double added_share = 0;                               // of the loads, as `Edge::added_share`
+    bool has_steps = false;  // on the way, a coordinate stays for several turns of a loop, as x / 2 does
+    double added_share = 0;  // of the loads, as `Edge::added_share`
 };
 
 // How a coordinate moves with a loop; NaN where that is not constant.

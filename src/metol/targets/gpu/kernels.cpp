@@ -332,7 +332,8 @@ bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int fu
             if (access.producer != func) {
                 continue;
             }
-            if (access.is_clamped) {
+            // Of f(2 * (x / 2)) and its neighbours, every other thread needs more: the slope is 1, and tells nothing.
+            if (access.is_clamped || access.has_steps) {
                 return false;
             }
             for (size_t d = 0; d < access.jacobian.size(); d++) {
