@@ -59,6 +59,7 @@ def gpu_directives(
         is_root = schedule.placement == _core.Placement.ROOT
         for number, nest in zip(dag.funcs[schedule.func].stages, schedule.stages, strict=False):
             loops[number] = kind(dag.stages[number], nest, is_root=is_root, is_host=number in hosts)
+    padding = _padding(dag, schedules)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
@@ -71,6 +72,7 @@ def gpu_directives(
             directives.append(Directive(schedule.func, 0, Call.REORDER_STORAGE, args))
         if _is_in_thread(schedule):
             directives += _bounds_of_registers(dag, schedule)
+        directives += padding.get(schedule.func, [])
         for stage_id in func.stages:
             stage = dag.stages[stage_id]
             # Halide runs an extern stage on the CPU, and copies what comes of it; an undefined one has no code.
@@ -88,6 +90,28 @@ def _place(dag: PipelineDag, schedule: _core.FuncSchedule, loops: dict[int, "_St
     host = dag.stages[schedule.compute.stage]
     body = loops[schedule.compute.stage].body(schedule.compute.level)
     return Directive(schedule.func, 0, Call.COMPUTE_AT, (Site(host.func, host.index, body),))
+
+
+def _padding(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) -> dict[int, list[Directive]]:
+    """Return, by Func, how rows in shared memory are padded to whole words of the widest type in their kernel.
+
+    Halide 21 places each Func at such a word, and allocates what all take together, rounded up once: the last would
+    reach beyond, and where Halide knows that, it leaves out all that comes to it.
+    """
+    shared: dict[int, list[_core.FuncSchedule]] = {}
+    for schedule in schedules:
+        if schedule.placement == _core.Placement.AT and schedule.compute.level == _BLOCKS:
+            shared.setdefault(schedule.compute.stage, []).append(schedule)
+    padding: dict[int, list[Directive]] = {}
+    for members in shared.values():
+        widest = max(max(dag.funcs[member.func].value_bytes) for member in members)
+        for member in members:
+            func = dag.funcs[member.func]
+            points = widest // min(func.value_bytes)
+            if points > 1 and func.dimensions > 0:
+                side = Var(func.args[member.innermost_dim])
+                padding[member.func] = [Directive(member.func, 0, Call.ALIGN_STORAGE, (side, points))]
+    return padding
 
 
 def _is_in_thread(schedule: _core.FuncSchedule) -> bool:

@@ -54,7 +54,7 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
     const int of_loads = dimension_of_most_loads(index, nest, func);
     const bool has_other = of_loads != dimension_read_densely(index, nest, func);
     for (const Site& site : kernel_sites(index, nest, func)) {
-        if (site.level == kThreads && !has_constant_share(index, nest, func)) {
+        if (site.level == kThreads ? !has_constant_share(index, nest, func) : !can_be_padded(index, func)) {
             continue;
         }
         decision.stage = site.stage;
@@ -65,7 +65,9 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
             families.back().base.vector_loop = static_cast<int8_t>(of_loads);
         }
     }
-    std::ranges::move(chunk_families(index, nest, func), std::back_inserter(families));
+    if (can_be_padded(index, func)) {
+        std::ranges::move(chunk_families(index, nest, func), std::back_inserter(families));
+    }
     if (is_copy && !options.allow_inline && families.size() > 1) {
         families.erase(families.begin());
     }
@@ -182,12 +184,14 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
             return index.func(decision.func).is_inlinable;
         case DecisionKind::At: {
             if (decision.is_split) {
-                return has_constant_region(index, nest, decision.func) && is_chunk_offered(index, nest, decision);
+                return has_constant_region(index, nest, decision.func) && can_be_padded(index, decision.func) &&
+                       is_chunk_offered(index, nest, decision);
             }
             const std::vector<Site> sites = kernel_sites(index, nest, decision.func);
             const Site wanted{decision.stage, decision.level, Site::kAllLoops};
             return has_constant_region(index, nest, decision.func) &&
-                   (decision.level != kThreads || has_constant_share(index, nest, decision.func)) &&
+                   (decision.level == kThreads ? has_constant_share(index, nest, decision.func)
+                                               : can_be_padded(index, decision.func)) &&
                    std::find(sites.begin(), sites.end(), wanted) != sites.end();
         }
         case DecisionKind::Root:

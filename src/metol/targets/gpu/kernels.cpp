@@ -351,6 +351,17 @@ bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int fu
     return true;
 }
 
+bool can_be_padded(const PipelineIndex& index, int func) {
+    const Func& asked = index.func(func);
+    if (asked.dimensions() > 0) {
+        return true;
+    }
+    const int32_t narrowest = std::ranges::min(asked.value_bytes);
+    return std::ranges::all_of(index.dag->funcs, [&](const Func& other) {
+        return other.is_input || std::ranges::max(other.value_bytes) <= narrowest;
+    });
+}
+
 Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int stage_id,
               std::span<const int32_t> funcs) {
     const Stage& root = index.stage(stage_id);

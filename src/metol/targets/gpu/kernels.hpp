@@ -60,6 +60,11 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
 // number (lower/gpu.py): what has none is not computed in threads.
 bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int func);
 
+// May a Func lie in shared memory beside others, of wider types? Halide 21 places each of them at a word of the widest,
+// and allocates what all take together, rounded up to such words once. So what is narrower is padded (lower/gpu.py),
+// and what has no dimension cannot be.
+bool can_be_padded(const PipelineIndex& index, int func);
+
 // The kernel of a Stage at root; `funcs` are those that may be inside it, in any order, others among them or not.
 Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int stage,
               std::span<const int32_t> funcs);
