@@ -469,3 +469,31 @@ def test_pipeline_that_halide_refuses_too_is_an_error_about_what_was_read() -> N
 def test_what_verify_may_be_is_told() -> None:
     with pytest.raises(MetolError, match="True, False or `kernels`, not `kernel`"):
         metol.autoschedule(chain(), verify="kernel")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("is_scheduled", [False, True])
+def test_output_that_is_kept_is_at_root(is_scheduled: bool) -> None:
+    x, y = hl.Var("x"), hl.Var("y")
+    source, blurred, output = hl.ImageParam(hl.Int(32), 2, "source"), hl.Func("blurred"), hl.Func("output")
+    blurred[x, y] = source[x, y] * source[x + 1, y]
+    output[x, y] = blurred[x, y] + blurred[x, y + 1]
+    output.set_estimates([(0, 300), (0, 200)])
+    source.set_estimates([(0, 301), (0, 201)])
+    if is_scheduled:
+        output.parallel(y)
+    result = metol.autoschedule(hl.Pipeline(output), keep=[output])
+    assert result.origin == "search", result.fallbacks
+
+
+@pytest.mark.parametrize("sides", [None, [(0, 640), (0, 480)]])
+def test_border_may_be_given_in_numbers_that_are_the_estimated_size(sides: list[tuple[int, int]] | None) -> None:
+    x, y = hl.Var("x"), hl.Var("y")
+    source, blurred, output = hl.ImageParam(hl.UInt(8), 2, "source"), hl.Func("blurred"), hl.Func("output")
+    source.set_estimates([(0, 640), (0, 480)])
+    repeat = hl.BoundaryConditions.repeat_edge
+    edges = repeat(source) if sides is None else repeat(source, sides)
+    blurred[x, y] = hl.u16(edges[x - 1, y]) + edges[x, y] + edges[x + 1, y]
+    output[x, y] = hl.u8((blurred[x, y - 1] + blurred[x, y] + blurred[x, y + 1]) // 9)
+    output.set_estimates([(0, 640), (0, 480)])
+    result = metol.autoschedule(hl.Pipeline(output))
+    assert result.fallbacks == ()

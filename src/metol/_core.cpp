@@ -227,7 +227,7 @@ void bind_dag(py::module_& m) {
                                [](const Stage& stage) {
                                    return std::vector<bool>(stage.condition_loops.begin(), stage.condition_loops.end());
                                })
-        .def_readonly("counts_bits", &Stage::counts_bits);
+        .def_readonly("is_unfit_for_opencl", &Stage::is_unfit_for_opencl);
     py::class_<Func>(m, "Func")
         .def_readonly("name", &Func::name)
         .def_readonly("args", &Func::args)
@@ -241,6 +241,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_inlinable", &Func::is_inlinable)
         .def_readonly("must_inline", &Func::must_inline)
         .def_readonly("has_known_place", &Func::has_known_place)
+        .def_readonly("is_size_read", &Func::is_size_read)
         .def_readonly("stages", &Func::stages)
         .def_readonly("computed", &Func::computed)
         .def_readonly("root_region", &Func::root_region)

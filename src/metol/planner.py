@@ -4,6 +4,7 @@ Enters: a pipeline and how it will run. Leaves: candidates, as a search finds th
 known by their decisions. `autoschedule` asks for one search; tuning asks again and again.
 """
 
+import contextlib
 import functools
 import math
 import time
@@ -161,9 +162,10 @@ class Planner:
             if form is None or found.cost_seconds >= least:
                 return
             least = found.cost_seconds
-            schedule = self.schedule_of(form, found.state, self.nest_of(form, found.state))
-            if schedule is not None:
-                foresee(schedule)
+            with contextlib.suppress(ScheduleFormatError):  # whoever comes to it in the end says so
+                schedule = self.schedule_of(form, found.state, self.nest_of(form, found.state))
+                if schedule is not None:
+                    foresee(schedule)
 
         return tell
 

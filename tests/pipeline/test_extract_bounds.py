@@ -228,3 +228,19 @@ def test_random_algorithms_agree_with_halide(seed: int) -> None:
     buffer = source.get()
     wanted = [(buffer.dim(d).min(), buffer.dim(d).max()) for d in range(2)]
     assert region(next(func for func in dag.funcs if func.is_input)) == wanted
+
+
+def test_reads_of_one_func_in_several_ways_have_bounds_of_their_own_though_they_share_expressions() -> None:
+    x, y = hl.Var("x"), hl.Var("y")
+    source, output = hl.ImageParam(hl.Int(32), 2, "source"), hl.Func("output")
+    skewed = 2 * x + 3 * y
+    output[x, y] = source[skewed, y] + source[x, skewed]
+    output.set_estimates([(0, 40), (0, 24)])
+    source.set_estimates([(0, 200), (0, 200)])
+    dag = extract(hl.Pipeline(output))
+    stage = dag.stages[next(f for f in dag.funcs if f.is_output).stages[0]]
+    (edge,) = stage.edges
+    assert sorted([[str(side.max) for side in access.bounds] for access in edge.accesses]) == [
+        ["1*max0 + 0", "2*max0 + 3*max1 + 0"],
+        ["2*max0 + 3*max1 + 0", "1*max1 + 0"],
+    ]

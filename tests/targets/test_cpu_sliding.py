@@ -11,6 +11,7 @@ from small_pipelines import (
     boundary,
     chain,
     finish,
+    func_named,
     half_boundary,
     image,
     make_gate,
@@ -75,3 +76,59 @@ def test_windows_that_halide_does_not_guard_are_pruned_over_an_input_that_ends(
     space = make_space(extract(build()))
     assert any(windows > 1 for windows, _ in sliding_leaves(space))
     assert (space.pruned_counts()["warms_up_outside"] > 0) == is_pruned
+
+
+def window_with_an_end_that_stays() -> hl.Pipeline:
+    """Each turn of the reduction reads a row further on, and all of them the first."""
+    source, values, sums, output = image(WIDE, HIGH + 8), hl.Func("values"), hl.Func("sums"), hl.Func("output")
+    values[X, Y] = source[X, Y] * 3
+    r = hl.RDom([(0, 7)])
+    sums[X, Y] = 0
+    sums[X, Y] += values[X, Y + r] * values[X, Y]
+    output[X, Y] = sums[X, Y] - 1
+    return finish(output, sizes=(WIDE, HIGH))
+
+
+def skewed_window_with_an_end_that_stays() -> hl.Pipeline:
+    """The same over a loop of the output."""
+    source, values, output = image(WIDE + HIGH, 8), hl.Func("values"), hl.Func("output")
+    values[X, Y] = source[X, Y] * 3
+    output[X, Y] = values[X + Y, 3] + values[X, 3]
+    return finish(output, sizes=(WIDE, HIGH))
+
+
+def window_in_steps() -> hl.Pipeline:
+    """Both ends move, at the same pace, through a Func that is computed in each turn or inlined."""
+    source, values, pairs, output = image(WIDE, HIGH + 8), hl.Func("values"), hl.Func("pairs"), hl.Func("output")
+    values[X, Y] = source[X, Y] * 3
+    pairs[X, Y] = values[X, Y] + values[X, Y + 2]
+    output[X, Y] = pairs[X, Y] - pairs[X, Y + 1]
+    return finish(output, sizes=(WIDE, HIGH))
+
+
+def loops_of_slides(build: Callable[[], hl.Pipeline]) -> set[str]:
+    """Names of the loops over which the values may slide, as in "sums update r$x"."""
+    dag = extract(build())
+    space = make_space(dag)
+    leaves = space.rollout(space.root(), range(2 * ROLLOUTS))
+    values, found = func_named(dag, "values"), set()
+    for place in range(len(leaves)):
+        nest = leaves.take([place]).describe()
+        (one,) = (schedule for schedule in nest if schedule.func == values)
+        if one.slide_dim < 0:
+            continue
+        stage = dag.stages[one.compute.stage]
+        host = next(schedule for schedule in nest if schedule.func == stage.func)
+        (turning,) = (i for i, count in enumerate(host.stages[stage.index].levels[one.compute.level]) if count > 1)
+        found.add(stage.loops[turning].name)
+    return found
+
+
+def test_windows_of_which_one_end_stays_do_not_slide() -> None:
+    assert "r$x" not in loops_of_slides(window_with_an_end_that_stays)
+    assert "y" not in loops_of_slides(skewed_window_with_an_end_that_stays)
+
+
+def test_windows_that_move_as_a_whole_slide() -> None:
+    assert {"y"} <= loops_of_slides(window_in_steps)
+    assert {"x"} <= loops_of_slides(skewed_window_with_an_end_that_stays)

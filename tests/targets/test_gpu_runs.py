@@ -102,6 +102,32 @@ def bit_counts() -> hl.Pipeline:
     return finish(output)
 
 
+def of_values(value: Callable[[hl.Expr], hl.Expr]) -> hl.Pipeline:
+    """An operation that OpenCL code of Halide has wrong, before a stencil."""
+    source = image(42, 26)
+    values, output = hl.Func("zeros"), hl.Func("output")
+    values[X, Y] = value(source[X, Y] - 100)
+    output[X, Y] = values[X, Y] * values[X + 1, Y + 1] - values[X + 2, Y + 2]
+    return finish(output)
+
+
+def negations() -> hl.Pipeline:
+    return of_values(lambda pixel: hl.select(~(pixel > 7), pixel, 3))
+
+
+def float_remainders() -> hl.Pipeline:
+    return of_values(lambda pixel: hl.i32(hl.f32(pixel) % 7.0))
+
+
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize("build", [negations, float_remainders])
+def test_what_opencl_has_wrong_stays_on_the_host(build: Callable[[], hl.Pipeline]) -> None:
+    ExactRuns("chain", build, "host-opencl").check(
+        metol.autoschedule(build(), target="host-opencl", options=QUICK).schedule
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")

@@ -7,7 +7,8 @@ from small_pipelines import X, finish, func_named, image, make_gpu_space
 from metol import _core
 from metol.pipeline import extract
 
-THREADS = 1  # a level of a loop nest
+BLOCKS, THREADS = 0, 1  # levels of a loop nest
+AT = _core.Placement.AT
 
 
 def pairs(*, are_halved: bool) -> hl.Pipeline:
@@ -29,7 +30,7 @@ def levels_of_values(*, are_halved: bool) -> set[int]:
     for place in range(len(leaves)):
         described = {one.func: one for one in leaves.take([place]).describe()}
         one = described[values_id]
-        if described[sums_id].placement == _core.Placement.INLINE and one.placement == _core.Placement.AT:
+        if described[sums_id].placement == _core.Placement.INLINE and one.placement == AT:
             levels.add(one.compute.level)
     return levels
 
@@ -40,3 +41,45 @@ def test_threads_hold_what_all_need_alike(are_halved: bool) -> None:
     levels = levels_of_values(are_halved=are_halved)
     assert levels
     assert (THREADS in levels) == (not are_halved)
+
+
+def levels_of(output: hl.Func, name: str = "values") -> set[int]:
+    """Levels of the loops of an output of 4000 points in which a Func is computed, whatever else is decided."""
+    dag = extract(finish(output, sizes=(4000,)))
+    space = make_gpu_space(dag)
+    leaves = space.rollout(space.root(), range(200))
+    nests = (leaves.take([place]).describe() for place in range(len(leaves)))
+    func = func_named(dag, name)
+    return {one.compute.level for nest in nests for one in nest if one.func == func and one.placement == AT}
+
+
+def values_of() -> hl.Func:
+    values = hl.Func("values")
+    values[X] = image(9000)[X] * 2
+    values[X] += 1  # not inlined
+    return values
+
+
+def test_steps_within_one_expression_count() -> None:
+    values, output = values_of(), hl.Func("output")
+    output[X] = values[X // 4 * 4] * 7 + values[X // 4 * 4 + 1]
+    assert levels_of(output) == {BLOCKS}
+    values, output = values_of(), hl.Func("output")
+    output[X] = values[2 * X] * 7 + values[2 * X + 1]
+    assert levels_of(output) == {BLOCKS, THREADS}
+
+
+def test_what_is_read_at_floats_is_in_no_block() -> None:
+    values, output = values_of(), hl.Func("output")
+    place = hl.i32(hl.floor((hl.f32(X) + 0.5) * 1.5))
+    output[X] = values[place] + values[place + 1]
+    assert levels_of(output) == set()
+
+
+def test_what_is_read_in_steps_and_in_another_way_is_in_no_block() -> None:
+    values, output = values_of(), hl.Func("output")
+    output[X] = values[X // 2] + values[X // 2 + 1]
+    assert levels_of(output) == {BLOCKS}
+    values, output = values_of(), hl.Func("output")
+    output[X] = values[X // 2] + values[X // 4 * 2]
+    assert levels_of(output) == set()

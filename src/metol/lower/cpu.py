@@ -12,6 +12,7 @@ from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
+from metol.lower.loop_names import free_base, loop_bases
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests
 from metol.lower.tails import OutputSize, TailRule
@@ -157,6 +158,7 @@ class _StageLoops:
         self.nest = nest
         self.levels = [list(level) for level in nest.levels]
         self.tile_level = len(self.levels) - 1
+        self._bases = loop_bases(self.stage)
         self.pieces = [self._pieces_of(loop) for loop in range(len(self.stage.loops))]
         self.fused: Loop | None = None
         """The one loop that several parallel loops become; None where they stay apart, or there is but one."""
@@ -194,7 +196,7 @@ class _StageLoops:
         kind = RVar if dim.is_reduction else Var
         if count == 1:
             return [kind(dim.name)]
-        base = dim.name.replace("$", "_") + (f"_u{self.stage.index}" if self.stage.index else "")
+        base = self._bases[loop]
         is_plain = count == 2 and not self.shares_loops
         suffixes = ("o", "i") if is_plain else tuple(str(number) for number in range(count))
         return [kind(f"{base}_{suffix}") for suffix in suffixes]
@@ -256,9 +258,7 @@ class _StageLoops:
         parallel = self._parallel()
         if len(parallel) < 2:
             return None
-        name = "tasks" + (f"_u{self.stage.index}" if self.stage.index else "")
-        taken = {loop.name for loop in self.stage.loops}
-        return Var(name if name not in taken else f"{name}_fused")
+        return Var(free_base(self.stage, "tasks"))
 
     def body(self, level: int) -> Loop:
         """The innermost loop of a level, in whose body others can be computed."""

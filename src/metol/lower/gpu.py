@@ -15,6 +15,7 @@ from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
+from metol.lower.loop_names import free_base, loop_bases
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests
 from metol.lower.tails import OutputSize, TailRule
@@ -141,7 +142,7 @@ class _StageLoops:
         self._nest = nest
         self._is_root = is_root
         self._is_host = is_host  # others are computed in its threads
-        self._suffix = f"_u{stage.index}" if stage.index else ""
+        self._bases = loop_bases(stage)
         self._is_atomic = nest.vector_loop >= 0 and stage.loops[nest.vector_loop].is_reduction
         spread = [i for i, loop in enumerate(stage.loops) if loop.is_reduction == self._is_atomic]
         self._order = sorted(spread, key=lambda i: i != nest.vector_loop) if nest.vector_loop >= 0 else spread
@@ -150,7 +151,7 @@ class _StageLoops:
         self._chunked = [i for i, loop in enumerate(stage.loops) if loop.is_reduction and self._has_chunks(i)]
 
     def _base(self, loop: int) -> str:
-        return self._stage.loops[loop].name.replace("$", "_") + self._suffix
+        return self._bases[loop]
 
     def _has_threads(self, loop: int) -> bool:
         return self._nest.vector_loop == loop or self._nest.levels[_THREADS][loop] > 1
@@ -330,7 +331,7 @@ class _StageLoops:
             if not grid or (len(grid) < _DIMENSIONS and count <= _MOST_BLOCKS):
                 grid.append(loop)
             else:
-                fused = self._named(f"blocks_{len(calls)}{self._suffix}")
+                fused = self._named(f"{free_base(self._stage, 'blocks')}_{len(calls)}")
                 calls.append((Call.FUSE, (grid[0], loop, fused)))
                 grid[0] = fused
         return calls, grid

@@ -275,7 +275,8 @@ class TailRule:
             before, after = required.pop(producer)
             func = self.dag.funcs[producer]
             if func.is_input:
-                whole = [_ends(side) for side in func.estimate]
+                # A number in the algorithm may be what the size is estimated as, and does not change with it.
+                whole = [_ends(side) for side in func.estimate] if func.is_size_read else before
                 if any(new not in (old, all_) for old, new, all_ in zip(before, after, whole, strict=True)):
                     return True
             elif producer in through:

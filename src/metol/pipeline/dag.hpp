@@ -107,6 +107,9 @@ struct Access {
     // [count] all offsets, in order; empty where they are not all known whole numbers, or too many.
     std::vector<Offset> offsets;
     bool has_parameter = false;  // where one of them goes depends on a scalar parameter, here by its estimate alone
+    // Ways on which a coordinate stays for several turns of a loop, as x / 2 and x / 4 * 2 do; 0 where it always moves.
+    int32_t step_ways = 0;
+    bool has_floats = false;  // on the way to a coordinate, something is a float
     // [dimensions of the producer] what these loads alone need, where others of the same Edge move in another way, as
     // in f(x, y) + f(y, x); empty where the bounds of the Edge say it. Evaluated like those, and no further.
     std::vector<BoundPair> bounds;
@@ -160,7 +163,7 @@ struct Stage {
     bool has_predicate = false;            // the RDom of the update carries a `where`
     bool ends_by_point = false;            // how far, depends on the point: `where(k <= y)`
     std::vector<uint8_t> condition_loops;  // [loops] along which it turns, but for what is likely
-    bool counts_bits = false;              // those that are set, or zeros before or after them
+    bool is_unfit_for_opencl = false;      // it counts bits, or has what Halide 21 makes wrong code of for OpenCL
 };
 
 struct Func {
@@ -174,11 +177,12 @@ struct Func {
     // Position in `Pipeline::get_func` of the pipeline as it was given; what an rfactor made has the next free numbers,
     // and what `in()` made those after.
     int32_t origin = -1;
-    bool is_wrapper = false;          // a copy for one consumer, made by `in()` of ours: not there if inlined
-    bool is_inlinable = false;        // pure, internal, no updates, and inlined it asks no more of inputs
-    bool must_inline = false;         // asked for points without bounds: Halide compiles it only inlined
-    bool has_known_place = false;     // an output, of the place or size of which Halide is told something
-    std::vector<int32_t> stages;      // Stage ids, pure definition first; an input has none
+    bool is_wrapper = false;       // a copy for one consumer, made by `in()` of ours: not there if inlined
+    bool is_inlinable = false;     // pure, internal, no updates, and inlined it asks no more of inputs
+    bool must_inline = false;      // asked for points without bounds: Halide compiles it only inlined
+    bool is_size_read = false;     // an input of which the algorithm asks how large it is, as a clamp to its end does
+    bool has_known_place = false;  // an output, of the place or size of which Halide is told something
+    std::vector<int32_t> stages;   // Stage ids, pure definition first; an input has none
     std::vector<BoundPair> computed;  // [dimensions] region computed, over the region required (updates may need more)
     std::vector<Interval> root_region;  // [dimensions] region required of it when everything is computed at root
     int32_t dense_dim = 0;              // of an input or output: whose points are neighbours in memory, -1 if none are

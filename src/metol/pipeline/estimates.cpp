@@ -250,6 +250,14 @@ std::vector<Interval> Estimates::of_image(const Halide::Buffer<>& image) {
     return shape;
 }
 
+void mark_sizes_read(const std::set<std::string>& images, const FuncIds& ids, std::vector<Func>& funcs) {
+    for (const std::string& image : images) {
+        if (const std::optional<int32_t> id = ids.find(image)) {
+            funcs[static_cast<size_t>(*id)].is_size_read = true;
+        }
+    }
+}
+
 std::optional<double> Estimates::scalar(const Halide::Parameter& param) {
     const std::string name = without_suffixes(param.name());
     if (const auto it = scalars_.find(name); it != scalars_.end()) {
@@ -296,6 +304,9 @@ std::optional<double> Estimates::value(const hi::Variable& variable) {
         return std::nullopt;
     }
     const auto size = parse_size(variable.name, image);
+    if (size) {
+        sizes_read_.insert(image);
+    }
     return size ? size_value(size->first, size->second, shape) : std::nullopt;
 }
 

@@ -70,8 +70,10 @@ bool moves_with(const LinearForm& form, size_t loop) {
     return !form.is_known[loop] || !form.coefficients[loop].is_zero();
 }
 
-// `a` has its own phases and those of `b`.
+// `a` has its own phases and those of `b`, and has come the ways of both.
 void add_phases(LinearForm& a, const LinearForm& b) {
+    a.steps = a.steps == b.steps || b.steps == 0 ? a.steps : a.steps == 0 ? b.steps : after_steps(a.steps, b.steps);
+    a.has_floats = a.has_floats || b.has_floats;
     for (size_t i = 0; i < a.has_phase.size(); i++) {
         a.has_phase[i] |= b.has_phase[i];
     }
@@ -90,6 +92,15 @@ LinearForm scale(LinearForm form, Rational by) {
     }
     if (form.has_offset && !multiply(form.offset)) {
         lose_offset(form);
+    }
+    return form;
+}
+
+// Notes that a form was divided, or that what steps was multiplied.
+LinearForm stepping(LinearForm form, Rational by) {
+    if ((by.denominator > 1 || form.steps != 0) && !form.is_invariant()) {
+        form.steps = after_steps(after_steps(form.steps, static_cast<uint64_t>(by.numerator)),
+                                 static_cast<uint64_t>(by.denominator));
     }
     return form;
 }
@@ -271,23 +282,27 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
             form.coefficients[static_cast<size_t>(node.loop)] = {1, 1};
             return form;
         case ExprKind::Cast:
-            return arg(0);
+            form = arg(0);
+            form.has_floats = form.has_floats || (node.is_float && !form.is_invariant());
+            return form;
         case ExprKind::Add:
             return add(arg(0), arg(1), 1);
         case ExprKind::Sub:
             return add(arg(0), arg(1), -1);
         case ExprKind::Mul:
             if (arg(1).is_constant()) {
-                return scale(arg(0), arg(1).offset);
+                return stepping(scale(arg(0), arg(1).offset), arg(1).offset);
             }
-            return arg(0).is_constant() ? scale(arg(1), arg(0).offset) : lose_dependence(arg(0), arg(1));
+            return arg(0).is_constant() ? stepping(scale(arg(1), arg(0).offset), arg(0).offset)
+                                        : lose_dependence(arg(0), arg(1));
         case ExprKind::Div:
             if (arg(1).is_constant() && !arg(1).offset.is_zero()) {
                 Rational inverse{arg(1).offset.denominator, arg(1).offset.numerator};
                 if (inverse.denominator < 0) {
                     inverse = {-inverse.numerator, -inverse.denominator};
                 }
-                return scale(arg(0), inverse);
+                form = scale(arg(0), inverse);
+                return stepping(std::move(form), inverse);
             }
             return lose_dependence(arg(0), arg(1));
         case ExprKind::Min:
@@ -303,6 +318,8 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
                 std::abs(arg(1).offset.numerator) <= kMaxPhases && has_whole_coefficients(arg(0))) {
                 form = zero_form(loop_count_);
                 form.has_offset = false;
+                form.steps = arg(0).steps;
+                form.has_floats = arg(0).has_floats;
                 for (size_t i = 0; i < form.has_phase.size(); i++) {
                     form.has_phase[i] = moves_with(arg(0), i) || arg(0).has_phase[i];
                 }
@@ -318,7 +335,8 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
                 return arg(0);
             }
             if (const auto factor = shift_factor(node)) {
-                return scale(arg(0), *factor);
+                form = scale(arg(0), *factor);
+                return stepping(std::move(form), *factor);
             }
             break;
         default:

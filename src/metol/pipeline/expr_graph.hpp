@@ -60,6 +60,11 @@ struct Rational {
     bool is_zero() const { return numerator == 0; }
 };
 
+// A number for one step after others.
+inline uint64_t after_steps(uint64_t steps, uint64_t next) {
+    return (steps ^ (next + 1)) * 0x9E3779B97F4A7C15ULL;
+}
+
 // offset + sum of coefficient[i] * loop i, as far as it is known.
 struct LinearForm {
     std::vector<Rational> coefficients;  // [loops]
@@ -67,7 +72,11 @@ struct LinearForm {
     std::vector<uint8_t> has_phase;      // [loops] something small that comes back in turn is added: x % 4
     Rational offset;
     bool has_offset = true;  // false where something loop-invariant but unknown is added
-    bool is_likely = false;  // it was tagged as the likely branch of a select
+    // Of what stays for several turns of a loop on the way, as x / 2 and x / 4 * 2 do: equal for the same steps, 0 for
+    // none.
+    uint64_t steps = 0;
+    bool has_floats = false;  // something on the way is a float, and rounded after
+    bool is_likely = false;   // it was tagged as the likely branch of a select
 
     bool is_constant() const;   // a known number
     bool is_invariant() const;  // known not to move with any loop

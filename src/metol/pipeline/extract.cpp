@@ -86,6 +86,7 @@ class Extraction {
                 read_func(static_cast<int32_t>(f));
             }
         }
+        mark_sizes_read(estimates_.sizes_read(), ids_, dag_->funcs);
         propagate_root_regions(*dag_);
         inline_unbounded(*dag_, unbounded_reads_, [&](int32_t reader, int32_t producer) {
             const std::string& name = dag_->funcs[static_cast<size_t>(producer)].name;
@@ -144,6 +145,7 @@ class Extraction {
             }
             func.value_bytes = {image.type.bytes()};
             func.is_input = true;
+            func.is_size_read = !image.param.defined();  // no other than it has
             func.estimate = image.param.defined() ? estimates_.of_input(image.param) : Estimates::of_image(image.image);
             func.dense_dim = image.param.defined() ? Estimates::dense_dim(image.param) : 0;
             func.computed = finish(identity(func.dimensions()), name);

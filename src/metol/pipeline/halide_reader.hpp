@@ -79,6 +79,8 @@ class Estimates {
     void check_all_used(const std::vector<std::string>& known_names) const;
 
     const std::map<std::string, ScalarParameter>& scalars() const { return scalars_; }
+    // Images of which the algorithm asks how large they are.
+    const std::set<std::string>& sizes_read() const { return sizes_read_; }
 
   private:
     void check_rank(const std::string& name, int dimensions) const;
@@ -88,6 +90,7 @@ class Estimates {
     const UserEstimates& user_;
     std::map<std::string, std::vector<Interval>> shapes_;  // by name of the image or output buffer
     std::map<std::string, ScalarParameter> scalars_;
+    std::set<std::string> sizes_read_;
 };
 
 // Which Func id a call or an image goes by.
@@ -118,6 +121,9 @@ class FuncIds {
     std::map<std::string, int32_t> ids_;
     std::map<std::string, std::string> shown_;
 };
+
+// Marks the inputs that these images are.
+void mark_sizes_read(const std::set<std::string>& images, const FuncIds& ids, std::vector<Func>& funcs);
 
 // Adds Halide expressions to an ExprGraph.
 class ExprReader {

@@ -118,9 +118,12 @@ std::span<const OpClassInfo> op_classes() {
     return kOpClasses;
 }
 
-bool counts_bits(const ExprNode& node) {
+bool is_unfit_for_opencl(const ExprNode& node) {
     using namespace std::string_view_literals;
-    return is_one_of(without_type_suffix(node.name),
+    const bool is_of_floats = node.kind == ExprKind::Mod && node.is_float;
+    const bool is_not = node.bits == 1 && node.name == "bitwise_not";
+    return is_of_floats || is_not ||
+           is_one_of(without_type_suffix(node.name),
                      std::array{"count_leading_zeros"sv, "count_trailing_zeros"sv, "popcount"sv});
 }
 

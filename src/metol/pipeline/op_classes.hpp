@@ -26,8 +26,9 @@ std::span<const OpClassInfo> op_classes();
 // The class of anything but a load.
 OpClass classify(const ExprGraph& graph, const ExprNode& node);
 
-// Does it count zeros or ones?
-bool counts_bits(const ExprNode& node);
+// Has Halide 21 no right code for it in OpenCL? Counting bits calls functions that nothing defines; `~` of a truth
+// value is that of a whole number, which is always true; and a remainder of floats has the sign of what is divided.
+bool is_unfit_for_opencl(const ExprNode& node);
 
 // Is it one multiplication of floats, as a division by a literal is?
 bool is_float_product(const ExprGraph& graph, int32_t id);

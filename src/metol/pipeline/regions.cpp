@@ -375,8 +375,10 @@ std::map<int32_t, std::vector<BoundRefPair>> RegionReader::regions_of_calls(
     const std::vector<Expr>& exprs, const std::string& name,
     const std::function<int32_t(const std::vector<Expr>&)>& number) {
     CallFinder finder(name);
+    std::vector<Expr> written_out;  // what is found points into these
     for (const Expr& expr : exprs) {
-        hi::substitute_in_all_lets(expr).accept(&finder);
+        written_out.push_back(hi::substitute_in_all_lets(expr));
+        written_out.back().accept(&finder);
     }
     std::map<int32_t, std::vector<BoundRefPair>> regions;
     for (const Call* call : finder.calls) {

@@ -20,7 +20,9 @@ struct AccessGroup {
     std::vector<JacobianRow> jacobian;
     int32_t count = 0;
     bool has_parameter = false;
+    bool has_floats = false;
     std::vector<std::set<std::pair<double, int32_t>>> offsets;  // [dimensions] known ones, or one a load where unknown
+    std::set<uint64_t> step_ways;                               // of loads that step, how
     std::set<Offset> positions;                                 // those of loads all of whose offsets are whole numbers
 };
 
@@ -65,7 +67,8 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
     const std::vector<JacobianRow> jacobian = jacobian_of(graph, coordinates);
     auto group = std::ranges::find(groups, jacobian, &AccessGroup::jacobian);
     if (group == groups.end()) {
-        group = groups.insert(groups.end(), AccessGroup{jacobian, 0, false, {}, {}});
+        group = groups.insert(groups.end(), AccessGroup{});
+        group->jacobian = jacobian;
         group->offsets.resize(coordinates.size());
     }
     group->count++;
@@ -75,9 +78,18 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
     if (const std::optional<Offset> offsets = whole_offsets(graph, coordinates)) {
         group->positions.insert(*offsets);
     }
+    uint64_t steps = 0;
+    for (size_t d = 0; d < coordinates.size(); d++) {
+        const uint64_t own = graph.linear(coordinates[d]).steps;
+        steps = own == 0 ? steps : after_steps(steps, after_steps(own, d));
+    }
+    if (steps != 0) {
+        group->step_ways.insert(steps);
+    }
     for (size_t d = 0; d < coordinates.size(); d++) {
         const LinearForm& form = graph.linear(coordinates[d]);
         const double offset = static_cast<double>(form.offset.numerator) / static_cast<double>(form.offset.denominator);
+        group->has_floats = group->has_floats || form.has_floats;
         group->offsets[d].insert({form.has_offset ? offset : 0.0, form.has_offset ? -1 : coordinates[d]});
     }
 }
@@ -89,6 +101,8 @@ std::vector<Access> finish(const std::vector<AccessGroup>& groups) {
         access.jacobian = group.jacobian;
         access.count = group.count;
         access.has_parameter = group.has_parameter;
+        access.step_ways = static_cast<int32_t>(group.step_ways.size());
+        access.has_floats = group.has_floats;
         for (const auto& offsets : group.offsets) {
             const double span = offsets.rbegin()->first - offsets.begin()->first;
             access.offset_span.push_back(static_cast<int32_t>(std::ceil(span)));
@@ -243,7 +257,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     int32_t narrowest = 8, widest = 1;
     for (int32_t id = 0; id < graph.size(); id++) {
         const ExprNode& node = graph.node(id);
-        stage.counts_bits = stage.counts_bits || counts_bits(node);
+        stage.is_unfit_for_opencl = stage.is_unfit_for_opencl || is_unfit_for_opencl(node);
         if (walk.is_address_only(id) && !is_free_address(graph, node)) {
             count(OpClass::Address);
             stage.stepped_addresses += moves_by_known_steps(graph.linear(id)) ? 1.0F : 0.0F;

@@ -4,6 +4,8 @@
 // types ours cannot cast, so pointers travel through pybind11's conduit.
 #include <pybind11/conduit/pybind11_conduit_v1.h>
 
+#include <algorithm>
+
 #include "halide_reader.hpp"
 
 namespace metol {
@@ -209,6 +211,10 @@ std::vector<ScheduledAt> placements(PyObject* object) {
         std::vector<ScheduledAt> found;
         for (const std::string& name : hi::topological_order(outputs, functions)) {
             found.push_back(placement_of(functions.at(name)));
+            const auto is_this = [&](const hi::Function& output) { return output.name() == name; };
+            if (found.back().kind == ScheduledAt::Kind::Inline && std::ranges::any_of(outputs, is_this)) {
+                found.back().kind = ScheduledAt::Kind::Root;  // with no schedule that says so
+            }
         }
         return found;
     });

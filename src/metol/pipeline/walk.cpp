@@ -19,7 +19,7 @@ class Walk : public hi::IRVisitor {
             for (const Interval& side : sides) {
                 size *= std::max<int64_t>(0, side.extent());
             }
-            sizes_[name] = size;
+            sizes_[name] = {size, 0};
         }
     }
     std::string found;
@@ -32,28 +32,37 @@ class Walk : public hi::IRVisitor {
 
     bool is_over() { return !found.empty() || ++steps_ > kMostSteps; }
 
-    void check(const std::string& name, const Expr& index, const Expr& predicate) {
+    // What memory holds: elements, or bytes, as which several Funcs of a kernel share it.
+    struct Size {
+        int64_t count = 0;
+        int64_t element_bytes = 0;  // 0 where all that comes to it has the same type
+    };
+
+    void check(const std::string& name, const Halide::Type& type, const Expr& index, const Expr& predicate) {
         const auto size = sizes_.find(name);
         if (size == sizes_.end() || is_over()) {
             return;
         }
+        const int64_t all = size->second.element_bytes == 0
+                                ? size->second.count
+                                : size->second.count * size->second.element_bytes / type.bytes();
         const int lanes = index.type().lanes();
         for (int lane : {0, lanes / 2, lanes - 1}) {
             const Number place = values_.value(index, lane);
             const Number is_done = values_.value(predicate, lane);
-            if (place && is_done && *is_done != 0 && (*place < 0 || *place >= size->second)) {
-                found = name + "[" + std::to_string(*place) + "] of " + std::to_string(size->second);
+            if (place && is_done && *is_done != 0 && (*place < 0 || *place >= all)) {
+                found = name + "[" + std::to_string(*place) + "] of " + std::to_string(all);
                 return;
             }
         }
     }
 
     void visit(const hi::Load* op) override {
-        check(op->name, op->index, op->predicate);
+        check(op->name, op->type, op->index, op->predicate);
         hi::IRVisitor::visit(op);
     }
     void visit(const hi::Store* op) override {
-        check(op->name, op->index, op->predicate);
+        check(op->name, op->value.type(), op->index, op->predicate);
         hi::IRVisitor::visit(op);
     }
     void visit(const hi::LetStmt* op) override {
@@ -97,9 +106,9 @@ class Walk : public hi::IRVisitor {
             size = size && length ? Number(*size * *length) : std::nullopt;
         }
         const auto old = sizes_.find(op->name);
-        const Number before = old == sizes_.end() ? std::nullopt : Number(old->second);
+        const std::optional<Size> before = old == sizes_.end() ? std::nullopt : std::optional(old->second);
         if (size && !op->new_expr.defined()) {
-            sizes_[op->name] = *size + op->padding;
+            sizes_[op->name] = {*size + op->padding, op->type.bytes()};
         } else {
             sizes_.erase(op->name);
         }
@@ -124,7 +133,7 @@ class Walk : public hi::IRVisitor {
     void visit(const hi::AssertStmt*) override {}
 
     Evaluator values_;
-    std::unordered_map<std::string, int64_t> sizes_;  // elements
+    std::unordered_map<std::string, Size> sizes_;
     int64_t steps_ = 0;
 };
 

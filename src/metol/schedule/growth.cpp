@@ -29,7 +29,9 @@ DimSet grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, in
     evaluate(edge.bounds, further, more);
     DimSet grown;
     for (size_t d = 0; d < more.size(); d++) {
-        const bool is_whole = producer.is_input && d < producer.estimate.size() && more[d] == producer.estimate[d];
+        // A number in the algorithm may be what the size is estimated as, and does not change with it.
+        const bool is_known = producer.is_size_read && d < producer.estimate.size();
+        const bool is_whole = is_known && more[d] == producer.estimate[d];
         grown[d] = more[d] != fewer[d] && !is_whole;
     }
     return grown;

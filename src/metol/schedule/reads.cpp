@@ -32,25 +32,18 @@ bool moves_while_reducing(const Stage& stage, const Access& access) {
     });
 }
 
-namespace {
-
-bool is_fraction(double slope) {
-    return !std::isnan(slope) && slope != std::floor(slope);
-}
-
-}  // namespace
-
 EffectiveAccess direct_access(const Access& access, int producer) {
     EffectiveAccess out;
     out.producer = producer;
     out.count = access.count;
+    out.step_ways = access.step_ways;
+    out.has_floats = access.has_floats;
     for (size_t d = 0; d < access.jacobian.size(); d++) {
         const JacobianRow& row = access.jacobian[d];
         std::array<double, kMaxLoops> derivatives{};
         std::bitset<kMaxLoops> phases;
         for (size_t i = 0; i < row.numerator.size(); i++) {
             derivatives[i] = slope_of(row, i);
-            out.has_steps = out.has_steps || is_fraction(derivatives[i]);
             phases[i] = row.has_phase[i] != 0;
         }
         out.jacobian.push_back(derivatives);
@@ -142,7 +135,9 @@ double once_share(double values, double asked) {
 EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
     EffectiveAccess out;
     out.producer = inner.producer;
-    out.has_steps = outer.has_steps || inner.has_steps;
+    out.step_ways = std::max(outer.step_ways, 1) * std::max(inner.step_ways, 1) -
+                    (outer.step_ways == 0 && inner.step_ways == 0 ? 1 : 0);
+    out.has_floats = outer.has_floats || inner.has_floats;
     double positions = 1;
     for (size_t d = 0; d < inner.jacobian.size(); d++) {
         std::array<double, kMaxLoops> derivatives{};
@@ -200,7 +195,8 @@ void include(std::vector<EffectiveAccess>& accesses, EffectiveAccess&& access) {
     const double added = same->count * same->added_share + access.count * access.added_share;
     same->added_share = added / asked * once_share(static_cast<double>(both.size()), asked);
     same->offsets = std::move(both);
-    same->has_steps = same->has_steps || access.has_steps;
+    same->step_ways = std::max(same->step_ways, access.step_ways);
+    same->has_floats = same->has_floats || access.has_floats;
     count_offsets(*same);
 }
 

@@ -19,8 +19,9 @@ struct EffectiveAccess {
     std::vector<double> distinct;                         // [dimensions] different offsets
     std::vector<Offset> offsets;                          // [count] in order; empty where they are not known
     bool is_clamped = false;                              // through an inlined boundary condition
-    bool has_steps = false;  // on the way, a coordinate stays for several turns of a loop, as x / 2 does
-    double added_share = 0;  // of the loads, as `Edge::added_share`
+    int step_ways = 0;        // on which a coordinate stays for several turns of a loop, as x / 2 does
+    bool has_floats = false;  // on the way, a coordinate is a float
+    double added_share = 0;   // of the loads, as `Edge::added_share`
 };
 
 // How a coordinate moves with a loop; NaN where that is not constant.

@@ -1,7 +1,10 @@
 #include "targets/cpu/sliding.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include "pipeline/bounds.hpp"
@@ -46,6 +49,70 @@ int64_t points_a_turn(const PipelineIndex& index, const LoopNest& nest, const Si
         points *= levels[level][loop];
     }
     return points;
+}
+
+// How fast a coordinate moves with a loop, in the read where it is slowest and in the one where it is fastest.
+struct Pace {
+    double least = std::numeric_limits<double>::infinity();
+    double most = -std::numeric_limits<double>::infinity();
+
+    void include(double least_of, double most_of) {
+        least = std::min(least, least_of);
+        most = std::max(most, most_of);
+    }
+};
+
+// The pace at which what is read of a Func moves along a dimension while a loop of the Stage of `site` turns, looking
+// through what is inlined or computed in each turn; none where a read is at a place that nobody can tell.
+std::optional<Pace> pace_of(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func, int dim,
+                            const Site& site, size_t loop) {
+    Pace all;
+    for (int stage_id : readers_of(index, nest, func)) {
+        const Stage& reader = index.stage(stage_id);
+        const bool is_host = stage_id == site.stage;
+        const bool is_inside = nest[reader.func].placement == Placement::At && regions.is_inside(reader.func, site);
+        if (reader.func == func || (!is_host && !is_inside)) {
+            continue;
+        }
+        const std::shared_ptr<const StageReads> reads = effective_reads(index, nest, stage_id);
+        for (const EffectiveAccess& access : reads->accesses) {
+            if (access.producer != func) {
+                continue;
+            }
+            double least = 0;
+            double most = 0;
+            for (size_t i = 0; i < reader.loops.size(); i++) {
+                const double slope = access.jacobian[static_cast<size_t>(dim)][i];
+                if (std::isnan(slope)) {
+                    return std::nullopt;
+                }
+                if (slope == 0 || (is_host ? i != loop : reader.loops[i].is_reduction)) {
+                    continue;
+                }
+                std::optional<Pace> inner = Pace{1, 1};
+                if (!is_host) {
+                    inner = pace_of(index, nest, regions, reader.func, reader.loops[i].pure_dim, site, loop);
+                }
+                if (!inner) {
+                    return std::nullopt;
+                }
+                least += std::min(slope * inner->least, slope * inner->most);
+                most += std::max(slope * inner->least, slope * inner->most);
+            }
+            all.include(least, most);
+        }
+    }
+    return all;
+}
+
+// Do both ends of a window move, in one direction? Where some reads move along and others stay, each turn needs more
+// than the one before, and Halide 21 computes what is new as if it needed as much.
+bool moves_whole(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& schedule) {
+    const Trips& trips = level_of(index, nest, schedule.compute);
+    const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const std::optional<Pace> pace =
+        pace_of(index, nest, regions, schedule.func, schedule.slide_dim, schedule.compute, loop);
+    return pace && (pace->least > 0 || pace->most < 0);
 }
 
 // Who reads a Func while the loop turns that its window slides over: other Funcs that slide there, and kHost for the
@@ -186,7 +253,8 @@ Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule
         // The first turn computes all that it needs, the others what is new; this is their mean.
         schedule.slide_step = std::max(window.step(), (window.whole + window.turns / 2) / window.turns);
     }
-    return schedule.slide_dim >= 0 ? Pruned::None : Pruned::NothingToSlide;
+    return schedule.slide_dim >= 0 && moves_whole(index, nest, regions, schedule) ? Pruned::None
+                                                                                  : Pruned::NothingToSlide;
 }
 
 bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest, Regions& regions) {

@@ -1,8 +1,8 @@
 """Which Funcs a GPU cannot run, so that the CPU beside it does.
 
 In: a GPU and a pipeline. Out: Funcs. Halide 21 calls functions in OpenCL code that nothing defines where bits are
-counted; its CUDA code has instructions for that. What an extern stage reads is not copied to the host before the C
-function is called, on either.
+counted, and makes wrong code there of `~` of truth values and of remainders of floats; in CUDA all are right. What an
+extern stage reads is not copied to the host before the C function is called, on either.
 """
 
 from metol.pipeline import PipelineDag
@@ -19,7 +19,7 @@ def host_funcs(machine: GpuMachine, dag: PipelineDag) -> frozenset[int]:
         dag: The pipeline.
     """
     is_opencl = machine.capability.version is None
-    found = {stage.func for stage in dag.stages if is_opencl and stage.counts_bits}
+    found = {stage.func for stage in dag.stages if is_opencl and stage.is_unfit_for_opencl}
     read = {edge.producer for stage in dag.stages if stage.is_extern for edge in stage.edges}
     found |= {func for func in read if not dag.funcs[func].is_input and not dag.funcs[func].is_extern}
     waiting = list(found)

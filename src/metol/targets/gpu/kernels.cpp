@@ -303,11 +303,20 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
         is_read_apart(index, nest, func)) {
         return false;
     }
+    int ways = 0;
+    bool has_steps = false;
     for (int reader : readers_of(index, nest, func)) {
         const Stage& stage = index.stage(reader);
         for (const EffectiveAccess& access : effective_reads(index, nest, reader)->accesses) {
             if (access.producer != func) {
                 continue;
+            }
+            // Halide proves of no float, and of no two ways with steps on one of them, that both ends of what is read
+            // move together; a region then takes the extent of all blocks.
+            ways += std::max(1, access.step_ways);
+            has_steps = has_steps || access.step_ways > 0;
+            if (access.has_floats || (has_steps && ways > 1)) {
+                return false;
             }
             for (const auto& row : access.jacobian) {
                 for (size_t i = 0; i < stage.loops.size(); i++) {
@@ -333,7 +342,7 @@ bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int fu
                 continue;
             }
             // Of f(2 * (x / 2)) and its neighbours, every other thread needs more: the slope is 1, and tells nothing.
-            if (access.is_clamped || access.has_steps) {
+            if (access.is_clamped || access.step_ways > 0 || access.has_floats) {
                 return false;
             }
             for (size_t d = 0; d < access.jacobian.size(); d++) {
