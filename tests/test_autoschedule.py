@@ -497,3 +497,26 @@ def test_border_may_be_given_in_numbers_that_are_the_estimated_size(sides: list[
     output.set_estimates([(0, 640), (0, 480)])
     result = metol.autoschedule(hl.Pipeline(output))
     assert result.fallbacks == ()
+
+
+def of_truth_values() -> hl.Pipeline:
+    source, both, output = image(49, 33, pixel=hl.Bool()), hl.Func("both"), hl.Func("output")
+    both[X, Y] = source[X, Y] & source[X + 1, Y]
+    output[X, Y] = hl.select(both[X, Y] | both[X, Y + 1], hl.u8(1), hl.u8(0))
+    return finish(output)
+
+
+def test_truth_values_that_no_lane_loads_are_not_taken_for_read() -> None:
+    for seed in range(12):
+        options = SearchOptions(strategy="random", refine=False, seed=seed)
+        result = metol.autoschedule(of_truth_values(), options=options, threads=2)
+        assert result.fallbacks == ()
+
+
+def test_input_that_begins_at_a_multiple_of_bytes_is_verified() -> None:
+    source, output = image(49, 33), hl.Func("output")
+    source.set_host_alignment(32)
+    output[X, Y] = source[X, Y] + source[X + 1, Y]
+    result = metol.autoschedule(finish(output), options=QUICK, threads=2, verify=True)
+    assert result.is_compared
+    assert result.origin == "search"

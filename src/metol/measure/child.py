@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 # A type in lowered code, with its bits.
+# What Halide says of an input that begins elsewhere than its `set_host_alignment` asks for.
+_MISALIGNED = "is not aligned to"
 _FLOAT_TYPE = re.compile(r"\bfloat(16|32|64)")
 
 
@@ -244,6 +246,8 @@ class Session:
             return min(bits, default=0)
 
     def _verify(self, folder: Path) -> m.Verdict:
+        import halide as hl
+
         from metol.measure.case import Case
         from metol.measure.fence import fence_inputs
         from metol.measure.tolerance import compare
@@ -252,7 +256,12 @@ class Session:
         where = f"{case.name} {case.size_text}"
         verdicts = []
         for at_end in (True, False):
-            results, is_intact = self._code().run_once(fence_inputs(case, at_end=at_end))
+            try:
+                results, is_intact = self._code().run_once(fence_inputs(case, at_end=at_end))
+            except hl.HalideError as error:
+                if at_end and _MISALIGNED in str(error):
+                    continue  # what must begin at a multiple of some bytes lies behind a page, and not before one
+                raise
             if not is_intact:
                 return m.Verdict(False, f"{where}: wrote outside of its output")
             comparisons = [compare(*triple) for triple in zip(results, case.expected, case.tolerances, strict=True)]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["BufferSizes", "Gate", "probed_sizes", "split_factors"]
 
 # What Halide appends to a name that is used again.
+# How many times as large as estimated outputs are that kernels must be launched for, too.
+_GROWTH = 2
 _RUNNING_NUMBER = re.compile(r"\$\d+")
 
 Region = tuple[tuple[int, int], ...]  # (min, extent) of each dimension
@@ -146,19 +148,31 @@ class Gate:
         if unfit := lowered.unfit_load():
             return f"Halide makes no code of a masked load of `{_RUNNING_NUMBER.sub('', unfit)}` from its end on"
         outputs = [func.name() for func in pipeline.outputs()]
-        if excess := self._excess(lowered, outputs):
+        if excess := self._excess(lowered, outputs, may_grow=not schedule.has_fixed_sizes):
             return excess
         reference = self._reference(kept)
         if reference is None:
             return ""
         return self._growth(lowered, reference, outputs, probed_sizes(schedule, self._sizes))
 
-    def _excess(self, lowered: LoweredPipeline, outputs: list[str]) -> str:
-        """Tell which kernel asks for more than a block may have, at the sizes that the schedule is for."""
+    def _excess(self, lowered: LoweredPipeline, outputs: list[str], *, may_grow: bool) -> str:
+        """Tell which kernel asks for more than a block may have, at the sizes that the schedule is for or larger ones.
+
+        Where an output is estimated to be shorter than a block, a larger one fills more of it.
+        """
         if self._limits is None:
             return ""
-        regions = self._sizes.regions(outputs, lowered.required({}, {}))
-        return self._limits.refusal(lowered.launches(regions, self._sizes.scalars))
+        names = lowered.required({}, {})
+        regions = self._sizes.regions(outputs, names)
+        places = _output_places(outputs, list(names))
+        grown = {
+            name: tuple((low, _GROWTH * extent + 1) for low, extent in sides) if name in places else sides
+            for name, sides in regions.items()
+        }
+        if told := self._limits.refusal(lowered.launches(regions, self._sizes.scalars)):
+            return told
+        told = self._limits.refusal(lowered.launches(grown, self._sizes.scalars)) if may_grow else ""
+        return f"for outputs {_GROWTH} times as large, {told}" if told else ""
 
     def _reference(self, kept: tuple[int, ...]) -> LoweredPipeline | None:
         """Lower everything at root but the Funcs that keep their schedule; None where that cannot be lowered."""

@@ -121,8 +121,12 @@ class Walk : public hi::IRVisitor {
     // What is not computed is not read.
     void visit(const hi::Call* op) override {
         if (op->is_intrinsic(hi::Call::if_then_else)) {
-            const Number is_true = values_.value(op->args[0]);
+            Number is_true = values_.value(op->args[0]);
             op->args[0].accept(this);
+            for (int lane = 1; lane < op->args[0].type().lanes() && is_true; lane++) {
+                const Number other = values_.value(op->args[0], lane);
+                is_true = other && (*other != 0) == (*is_true != 0) ? is_true : std::nullopt;  // lanes that differ
+            }
             if (is_true && (*is_true != 0 || op->args.size() > 2)) {
                 op->args[*is_true != 0 ? 1 : 2].accept(this);
             }
