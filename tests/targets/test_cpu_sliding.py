@@ -106,8 +106,31 @@ def window_in_steps() -> hl.Pipeline:
     return finish(output, sizes=(WIDE, HIGH))
 
 
+def window_in_turns_of_which_some_are_left_out() -> hl.Pipeline:
+    """Of the turns of the reduction, a third."""
+    source, values, sums, output = image(WIDE, HIGH + 16), hl.Func("values"), hl.Func("sums"), hl.Func("output")
+    values[X, Y] = source[X, Y] * 3
+    r = hl.RDom([(0, 12)])
+    r.where(r.x % 3 == 1)
+    sums[X] = 0
+    sums[X] += values[X, r] - values[X, r + 3]
+    output[X, Y] = sums[X] - Y
+    return finish(output, sizes=(WIDE, HIGH))
+
+
+def window_over_a_reduction() -> hl.Pipeline:
+    """The same without a condition, and both ends move."""
+    source, values, sums, output = image(WIDE, HIGH + 16), hl.Func("values"), hl.Func("sums"), hl.Func("output")
+    values[X, Y] = source[X, Y] * 3
+    r = hl.RDom([(0, 12)])
+    sums[X] = 0
+    sums[X] += values[X, r] - values[X, r + 3]
+    output[X, Y] = sums[X] - Y
+    return finish(output, sizes=(WIDE, HIGH))
+
+
 def loops_of_slides(build: Callable[[], hl.Pipeline]) -> set[str]:
-    """Names of the loops over which the values may slide, as in "sums update r$x"."""
+    """Names of the loops over which the values may slide; "reduction" for those of a reduction."""
     dag = extract(build())
     space = make_space(dag)
     leaves = space.rollout(space.root(), range(2 * ROLLOUTS))
@@ -120,15 +143,21 @@ def loops_of_slides(build: Callable[[], hl.Pipeline]) -> set[str]:
         stage = dag.stages[one.compute.stage]
         host = next(schedule for schedule in nest if schedule.func == stage.func)
         (turning,) = (i for i, count in enumerate(host.stages[stage.index].levels[one.compute.level]) if count > 1)
-        found.add(stage.loops[turning].name)
+        loop = stage.loops[turning]
+        found.add("reduction" if loop.is_reduction else loop.name)
     return found
 
 
 def test_windows_of_which_one_end_stays_do_not_slide() -> None:
-    assert "r$x" not in loops_of_slides(window_with_an_end_that_stays)
+    assert "reduction" not in loops_of_slides(window_with_an_end_that_stays)
     assert "y" not in loops_of_slides(skewed_window_with_an_end_that_stays)
+
+
+def test_windows_do_not_slide_over_turns_of_which_some_are_left_out() -> None:
+    assert "reduction" not in loops_of_slides(window_in_turns_of_which_some_are_left_out)
 
 
 def test_windows_that_move_as_a_whole_slide() -> None:
     assert {"y"} <= loops_of_slides(window_in_steps)
     assert {"x"} <= loops_of_slides(skewed_window_with_an_end_that_stays)
+    assert {"reduction"} <= loops_of_slides(window_over_a_reduction)

@@ -105,11 +105,16 @@ std::optional<Pace> pace_of(const PipelineIndex& index, const LoopNest& nest, Re
     return all;
 }
 
-// Do both ends of a window move, in one direction? Where some reads move along and others stay, each turn needs more
-// than the one before, and Halide 21 computes what is new as if it needed as much.
+// Do both ends of a window move, in one direction, in turns of which none is left out? Where some reads move along and
+// others stay, each turn needs more than the one before, and Halide 21 computes what is new as if it needed as much.
+// Where a condition leaves turns out, what they would have added is missing from the next.
 bool moves_whole(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& schedule) {
     const Trips& trips = level_of(index, nest, schedule.compute);
     const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const Stage& host = index.stage(schedule.compute.stage);
+    if (host.has_predicate && host.condition_loops[loop]) {
+        return false;
+    }
     const std::optional<Pace> pace =
         pace_of(index, nest, regions, schedule.func, schedule.slide_dim, schedule.compute, loop);
     return pace && (pace->least > 0 || pace->most < 0);
