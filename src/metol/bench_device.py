@@ -10,14 +10,14 @@ from metol.errors import MetolError, MissingDeviceError
 from metol.measure import OWN, Scheduler
 from metol.targets.gpu import GpuMachine, detect_gpu
 
-__all__ = ["NO_GPU", "BenchDevice", "find_bench_device", "wanted_device"]
+__all__ = ["BenchDevice", "find_bench_device", "wanted_device"]
 
-NO_GPU = (
+# What a user is told where there is nothing to run on.
+_NO_GPU = (
     "No GPU was found: there is no CUDA driver here, or none that answers. `--device opencl` takes the OpenCL device, "
     "and `--device a100` a GPU by name, with none at hand: `metol bench --search-speed` compares the searches for it, "
     "and `metol verify-random` emulates it."
 )
-"""What a user is told where there is nothing to measure on."""
 
 _OPENCL = "opencl"
 _OPENCL_MACHINE = "opencl-cpu"
@@ -105,5 +105,5 @@ def wanted_device(name: str | None, *, is_wanted: bool, threads: int) -> BenchDe
         return None
     device = find_bench_device(name, threads=threads)
     if device is None:
-        raise MissingDeviceError(NO_GPU)
+        raise MissingDeviceError(_NO_GPU)
     return device

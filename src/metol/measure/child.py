@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-# A type in lowered code, with its bits.
 # What Halide says of an input that begins elsewhere than its `set_host_alignment` asks for.
 _MISALIGNED = "is not aligned to"
+# A type in lowered code, with its bits.
 _FLOAT_TYPE = re.compile(r"\bfloat(16|32|64)")
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BufferSizes", "Gate", "probed_sizes", "split_factors"]
 
-# What Halide appends to a name that is used again.
 # How many times as large as estimated outputs are that kernels must be launched for, too.
 _GROWTH = 2
+# What Halide appends to a name that is used again.
 _RUNNING_NUMBER = re.compile(r"\$\d+")
 
 Region = tuple[tuple[int, int], ...]  # (min, extent) of each dimension
@@ -162,16 +162,17 @@ class Gate:
         """
         if self._limits is None:
             return ""
-        names = lowered.required({}, {})
+        names = list(lowered.required({}, {}))
         regions = self._sizes.regions(outputs, names)
-        places = _output_places(outputs, list(names))
+        told = self._limits.refusal(lowered.launches(regions, self._sizes.scalars))
+        if told or not may_grow:
+            return told
+        places = _output_places(outputs, names)
         grown = {
             name: tuple((low, _GROWTH * extent + 1) for low, extent in sides) if name in places else sides
             for name, sides in regions.items()
         }
-        if told := self._limits.refusal(lowered.launches(regions, self._sizes.scalars)):
-            return told
-        told = self._limits.refusal(lowered.launches(grown, self._sizes.scalars)) if may_grow else ""
+        told = self._limits.refusal(lowered.launches(grown, self._sizes.scalars))
         return f"for outputs {_GROWTH} times as large, {told}" if told else ""
 
     def _reference(self, kept: tuple[int, ...]) -> LoweredPipeline | None:

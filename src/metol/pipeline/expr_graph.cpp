@@ -93,11 +93,6 @@ LinearForm scale(LinearForm form, Rational by) {
     if (form.has_offset && !multiply(form.offset)) {
         lose_offset(form);
     }
-    return form;
-}
-
-// Notes that a form was divided, or that what steps was multiplied.
-LinearForm stepping(LinearForm form, Rational by) {
     if ((by.denominator > 1 || form.steps != 0) && !form.is_invariant()) {
         form.steps = after_steps(after_steps(form.steps, static_cast<uint64_t>(by.numerator)),
                                  static_cast<uint64_t>(by.denominator));
@@ -291,18 +286,16 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
             return add(arg(0), arg(1), -1);
         case ExprKind::Mul:
             if (arg(1).is_constant()) {
-                return stepping(scale(arg(0), arg(1).offset), arg(1).offset);
+                return scale(arg(0), arg(1).offset);
             }
-            return arg(0).is_constant() ? stepping(scale(arg(1), arg(0).offset), arg(0).offset)
-                                        : lose_dependence(arg(0), arg(1));
+            return arg(0).is_constant() ? scale(arg(1), arg(0).offset) : lose_dependence(arg(0), arg(1));
         case ExprKind::Div:
             if (arg(1).is_constant() && !arg(1).offset.is_zero()) {
                 Rational inverse{arg(1).offset.denominator, arg(1).offset.numerator};
                 if (inverse.denominator < 0) {
                     inverse = {-inverse.numerator, -inverse.denominator};
                 }
-                form = scale(arg(0), inverse);
-                return stepping(std::move(form), inverse);
+                return scale(arg(0), inverse);
             }
             return lose_dependence(arg(0), arg(1));
         case ExprKind::Min:
@@ -335,8 +328,7 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
                 return arg(0);
             }
             if (const auto factor = shift_factor(node)) {
-                form = scale(arg(0), *factor);
-                return stepping(std::move(form), *factor);
+                return scale(arg(0), *factor);
             }
             break;
         default:

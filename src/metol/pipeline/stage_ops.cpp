@@ -80,17 +80,14 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
     }
     uint64_t steps = 0;
     for (size_t d = 0; d < coordinates.size(); d++) {
-        const uint64_t own = graph.linear(coordinates[d]).steps;
-        steps = own == 0 ? steps : after_steps(steps, after_steps(own, d));
+        const LinearForm& form = graph.linear(coordinates[d]);
+        const double offset = static_cast<double>(form.offset.numerator) / static_cast<double>(form.offset.denominator);
+        steps = form.steps == 0 ? steps : after_steps(steps, after_steps(form.steps, d));
+        group->has_floats = group->has_floats || form.has_floats;
+        group->offsets[d].insert({form.has_offset ? offset : 0.0, form.has_offset ? -1 : coordinates[d]});
     }
     if (steps != 0) {
         group->step_ways.insert(steps);
-    }
-    for (size_t d = 0; d < coordinates.size(); d++) {
-        const LinearForm& form = graph.linear(coordinates[d]);
-        const double offset = static_cast<double>(form.offset.numerator) / static_cast<double>(form.offset.denominator);
-        group->has_floats = group->has_floats || form.has_floats;
-        group->offsets[d].insert({form.has_offset ? offset : 0.0, form.has_offset ? -1 : coordinates[d]});
     }
 }
 

@@ -135,8 +135,8 @@ double once_share(double values, double asked) {
 EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
     EffectiveAccess out;
     out.producer = inner.producer;
-    out.step_ways = std::max(outer.step_ways, 1) * std::max(inner.step_ways, 1) -
-                    (outer.step_ways == 0 && inner.step_ways == 0 ? 1 : 0);
+    const bool has_steps = outer.step_ways > 0 || inner.step_ways > 0;
+    out.step_ways = has_steps ? std::max(outer.step_ways, 1) * std::max(inner.step_ways, 1) : 0;
     out.has_floats = outer.has_floats || inner.has_floats;
     double positions = 1;
     for (size_t d = 0; d < inner.jacobian.size(); d++) {

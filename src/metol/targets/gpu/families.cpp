@@ -23,6 +23,11 @@ bool fits_inline(const PipelineIndex& index, const LoopNest& nest, int func) {
     return check_expression(index, child, func, kMaxLoads) == Pruned::None;
 }
 
+// May a Func with a constant region be computed inside this level of a kernel?
+bool fits_level(const PipelineIndex& index, const LoopNest& nest, int func, int level) {
+    return level == kThreads ? has_constant_share(index, nest, func) : can_be_padded(index, func);
+}
+
 std::vector<DecisionFamily> location_families(const GpuParameters& machine, const PipelineIndex& index,
                                               const LoopNest& nest, int func, const SpaceOptions& options) {
     std::vector<DecisionFamily> families = inline_and_root(index, func, options);
@@ -54,7 +59,7 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
     const int of_loads = dimension_of_most_loads(index, nest, func);
     const bool has_other = of_loads != dimension_read_densely(index, nest, func);
     for (const Site& site : kernel_sites(index, nest, func)) {
-        if (site.level == kThreads ? !has_constant_share(index, nest, func) : !can_be_padded(index, func)) {
+        if (!fits_level(index, nest, func, site.level)) {
             continue;
         }
         decision.stage = site.stage;
@@ -65,7 +70,7 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
             families.back().base.vector_loop = static_cast<int8_t>(of_loads);
         }
     }
-    if (can_be_padded(index, func)) {
+    if (fits_level(index, nest, func, kBlocks)) {
         std::ranges::move(chunk_families(index, nest, func), std::back_inserter(families));
     }
     if (is_copy && !options.allow_inline && families.size() > 1) {
@@ -183,16 +188,16 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
         case DecisionKind::Inline:
             return index.func(decision.func).is_inlinable;
         case DecisionKind::At: {
+            const int level = decision.is_split ? int{kBlocks} : int{decision.level};
+            if (!has_constant_region(index, nest, decision.func) || !fits_level(index, nest, decision.func, level)) {
+                return false;
+            }
             if (decision.is_split) {
-                return has_constant_region(index, nest, decision.func) && can_be_padded(index, decision.func) &&
-                       is_chunk_offered(index, nest, decision);
+                return is_chunk_offered(index, nest, decision);
             }
             const std::vector<Site> sites = kernel_sites(index, nest, decision.func);
             const Site wanted{decision.stage, decision.level, Site::kAllLoops};
-            return has_constant_region(index, nest, decision.func) &&
-                   (decision.level == kThreads ? has_constant_share(index, nest, decision.func)
-                                               : can_be_padded(index, decision.func)) &&
-                   std::find(sites.begin(), sites.end(), wanted) != sites.end();
+            return std::find(sites.begin(), sites.end(), wanted) != sites.end();
         }
         case DecisionKind::Root:
             return !index.func(decision.func).is_wrapper;
