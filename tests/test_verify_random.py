@@ -6,6 +6,7 @@ from command_line import metol
 
 from metol.errors import MetolError
 from metol.measure import Measurement, RunOptions, Status
+from metol.switches import switches
 from metol.targets.gpu import detect_gpu
 from metol.verify_random import RandomRun, RecordFile, summary
 
@@ -66,11 +67,12 @@ def test_schedules_for_gpus_are_verified_where_there_is_none(device: str, tmp_pa
 
 def test_failure_on_a_device_is_told_with_its_name() -> None:
     words = ("--gpu", "--device", "a100", "--count", "1", "--seed", "7", "--timeout", "0.01", "--most-funcs", "3")
-    done = metol("verify-random", *words, "--schedules", "both", "--samples", "2")
+    done = metol("verify-random", *words, "--schedules", "searched,random,switched", "--samples", "2")
     assert done.returncode == 1
     again = "metol verify-random --gpu --device a100 --count 1 --seed 7 --most-funcs 3"
     assert f"{again}\n" in done.stderr
     assert f"{again} --schedules random --samples 2\n" in done.stderr
+    assert f"{again} --schedules switched --samples 2\n" in done.stderr
 
 
 @pytest.mark.skipif(detect_gpu() is not None, reason="there is a GPU")
@@ -89,7 +91,7 @@ def test_device_without_gpu_is_a_mistake() -> None:
 def test_mistake_is_told_in_one_line_with_exit_code_2() -> None:
     done = metol("verify-random", "--schedules", "some")
     assert done.returncode == 2
-    assert "no `some` schedules; there are searched, random" in done.stderr
+    assert "no `some` schedules; there are searched, random, switched." in done.stderr
 
 
 def test_each_program_has_random_schedules_of_its_own() -> None:
@@ -97,6 +99,31 @@ def test_each_program_has_random_schedules_of_its_own() -> None:
     schedulers = [str(scheduler) for _, schedulers in tasks for scheduler in schedulers]
     assert len(schedulers) == 9
     assert len(set(schedulers)) == 7  # the search is the same for all
+
+
+def test_switched_schedules_have_one_option_at_least_that_is_not_the_default() -> None:
+    run = RandomRun(40, schedules=("random", "switched"), samples=3)
+    drawn = [scheduler for _, schedulers in run.tasks() for scheduler in schedulers]
+    assert len(drawn) == run.row_count == 240
+    defaults = {switch.name: switch.is_on for switch in switches()}
+    seen = set()
+    for scheduler in drawn:
+        options = dict(scheduler.options)
+        turned = {name for name, value in options.items() if name in defaults and value != defaults[name]}
+        assert turned >= {"refine"}
+        seen |= turned
+    assert sum(len(scheduler.options) > 3 for scheduler in drawn) == 120
+    assert seen == defaults.keys()
+
+
+@pytest.mark.slow
+def test_switched_schedules_are_told_apart_and_verified(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    words = ("--most-funcs", "4", "--schedules", "random,switched", "--samples", "2", "--json", str(file))
+    done = metol("verify-random", "--count", "1", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("2 of 2") == 2
+    assert "switched" in done.stdout
 
 
 @pytest.mark.parametrize("bad", [{"count": 0}, {"count": 1, "samples": 0}])

@@ -254,8 +254,14 @@ app.add_typer(records_commands, name="records")
 def verify_random(
     count: Annotated[int, typer.Option(help="Programs.")] = 500,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first program; the others follow.")] = 0,
-    schedules: Annotated[str, typer.Option(help="searched, random or both")] = "searched",
-    samples: Annotated[int, typer.Option(help="Random schedules of each program.")] = 1,
+    schedules: Annotated[
+        str,
+        typer.Option(
+            help="searched, random, switched (random, with other options drawn as well), several with commas, or both: "
+            "searched,random"
+        ),
+    ] = "searched",
+    samples: Annotated[int, typer.Option(help="Random schedules of each kind of each program.")] = 1,
     most_funcs: Annotated[int, typer.Option(min=2, help="Where programs stop growing.")] = 30,
     jobs: Annotated[int, typer.Option(min=1, help="Programs at a time.")] = 1,
     threads: Threads = 2,
@@ -276,7 +282,7 @@ def verify_random(
     from metol.verification import require_device
     from metol.verify_random import RandomRun, RecordFile, summary
 
-    kinds = ("searched", "random") if schedules == "both" else (schedules,)
+    kinds = ("searched", "random") if schedules == "both" else tuple(schedules.split(","))
     where = wanted_device(device, is_wanted=gpu, threads=threads)
     if where is not None and where.is_here:
         require_device(where.target)

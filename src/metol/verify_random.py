@@ -1,11 +1,12 @@
 """Verify schedules of random programs: each is scheduled, compiled and run in child processes, and compared.
 
-In: how many programs, from which seed, for which device, and which schedules: those that a short search finds, or
-random legal ones. Out: a `Measurement` each, appended to a file as soon as it is known, so that an interrupted run goes
-on where it ended.
+In: how many programs, from which seed, for which device, and which schedules: those that a short search finds, random
+legal ones, or random ones of a space with some switches turned. Out: a `Measurement` each, appended to a file as soon
+as it is known, so that an interrupted run goes on where it ended.
 """
 
 import contextlib
+import random
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,19 +18,26 @@ from metol.bench_device import BenchDevice
 from metol.errors import MetolError
 from metol.measure import LocalRunner, Measurement, PipelineSource, RunOptions, Scheduler, Status
 from metol.row_file import RowFile
+from metol.switches import Switch, switches
 
 __all__ = ["RECORD_VERSION", "SCHEDULES", "RandomRun", "RecordFile", "summary"]
 
 RECORD_VERSION = 1
 """Version of the lines that `RecordFile` writes."""
 
-SCHEDULES = ("searched", "random")
-"""What can be verified: the result of a search, or any legal loop nest."""
+SCHEDULES = ("searched", "random", "switched")
+"""What can be verified: the result of a search, any legal loop nest, or any of another space: options that are off by
+default, and the lack of those that are on, are drawn for each."""
 
 # Enough for a search to make choices worth verifying, and short, for programs are many.
 _SEARCH_SECONDS = 3.0
 _BEAM_WIDTH = 4
 _PASSES = 2
+# A random schedule is not improved, so that all of the space is seen. Refining is the one switch that stays.
+_RANDOM = (("strategy", "random"), ("refine", False))
+# How often a switch is turned: what is off by default is seen seldom enough, what is on is most of the space.
+_OFF_CHANCE = 0.5
+_ON_CHANCE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class RandomRun:
     schedules: tuple[str, ...] = ("searched",)
     """Some of SCHEDULES."""
     samples: int = 1
-    """Random schedules of each program."""
+    """Random schedules of each kind of each program."""
     most_funcs: int = 30
     """Where programs stop growing."""
     device: BenchDevice | None = None
@@ -70,7 +78,7 @@ class RandomRun:
     @property
     def row_count(self) -> int:
         """How many rows there will be."""
-        return self.count * (("searched" in self.schedules) + self.samples * ("random" in self.schedules))
+        return self.count * sum(1 if kind == "searched" else self.samples for kind in self.schedules)
 
     def known(self, rows: Iterable[Measurement]) -> Iterator[Measurement]:
         """Yield those rows of an earlier run that belong to this one."""
@@ -83,18 +91,20 @@ class RandomRun:
             return f"metol bench {row.app} --schedulers {row.scheduler} --rounds 1"
         seed = row.app.removeprefix("random:").partition("/")[0]
         name = f" --device {self.device.name}" if self.device.name else ""
-        is_random = "strategy=random" in row.scheduler
-        kind = f" --schedules random --samples {self.samples}" if is_random else ""
+        drawn = _kind(row)
+        kind = "" if drawn == "searched" else f" --schedules {drawn} --samples {self.samples}"
         return f"metol verify-random --gpu{name} --count 1 --seed {seed} --most-funcs {self.most_funcs}{kind}"
 
     def _schedulers(self, seed: int) -> Iterator[Scheduler]:
         if "searched" in self.schedules:
             options = (("beam_width", _BEAM_WIDTH), ("passes", _PASSES), ("budget_seconds", _SEARCH_SECONDS))
             yield Scheduler("metol", options)
+        # Not the same choices in every program.
+        seeds = range(1000 * seed, 1000 * seed + self.samples)
         if "random" in self.schedules:
-            for sample in range(self.samples):
-                # Not the same choices in every program.
-                yield Scheduler("metol", (("strategy", "random"), ("refine", False), ("seed", 1000 * seed + sample)))
+            yield from (Scheduler("metol", (*_RANDOM, ("seed", each))) for each in seeds)
+        if "switched" in self.schedules:
+            yield from (Scheduler("metol", (*_RANDOM, ("seed", each), *_turned(each))) for each in seeds)
 
     @property
     def _where(self) -> dict[str, Any]:
@@ -181,7 +191,7 @@ def summary(rows: Sequence[Measurement]) -> Any:
     table.add_column("schedule s")
     table.add_column("compile s")
     for kind in SCHEDULES:
-        chosen = [row for row in rows if ("strategy=random" in row.scheduler) == (kind == "random")]
+        chosen = [row for row in rows if _kind(row) == kind]
         if not chosen:
             continue
         counts = [str(sum(row.status is status for row in chosen)) for status in Status if status is not Status.OK]
@@ -189,6 +199,26 @@ def summary(rows: Sequence[Measurement]) -> Any:
         programs = len({row.app for row in chosen})
         table.add_row(kind, str(programs), f"{sum(r.verified for r in chosen)} of {len(chosen)}", *counts, *seconds)
     return table
+
+
+def _free_switches() -> list[Switch]:
+    """Those that a random schedule may have either way."""
+    return [switch for switch in switches() if switch.name not in dict(_RANDOM)]
+
+
+def _turned(seed: int) -> Iterator[tuple[str, bool]]:
+    """Draw switches to turn; there is always one."""
+    drawn, free = random.Random(seed), _free_switches()
+    turned = [switch for switch in free if drawn.random() < (_ON_CHANCE if switch.is_on else _OFF_CHANCE)]
+    return ((switch.name, not switch.is_on) for switch in turned or drawn.sample(free, 1))
+
+
+def _kind(row: Measurement) -> str:
+    """Which of SCHEDULES a row is about."""
+    options = dict(Scheduler.parse(row.scheduler).options)
+    if options.get("strategy") != "random":
+        return "searched"
+    return "switched" if options.keys() & {switch.name for switch in _free_switches()} else "random"
 
 
 def _verify(source: PipelineSource, schedulers: Sequence[Scheduler], options: RunOptions) -> tuple[Measurement, ...]:
