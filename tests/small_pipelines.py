@@ -12,7 +12,7 @@ import numpy as np
 
 from metol import _core
 from metol.lower import Directive, Schedule, cpu_directives, describe_funcs
-from metol.measure import schedule_at_root
+from metol.measure import BlockLimits, schedule_at_root
 from metol.measure.case import BufferShape, Case, Input
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.fence import fence_inputs
@@ -276,6 +276,18 @@ def where() -> hl.Pipeline:
     return finish(output)
 
 
+def counted() -> hl.Pipeline:
+    """Sums of as many values as another input says."""
+    source, counts = image(WIDTH + 16, HEIGHT), image(HEIGHT, name="counts")
+    sums, output = hl.Func("sums"), hl.Func("output")
+    r = hl.RDom([(0, 16)], "r")
+    r.where(r.x < hl.clamp(counts[Y], 0, 16))
+    sums[X, Y] = 0
+    sums[X, Y] += source[X + r.x, Y]
+    output[X, Y] = sums[X, Y] + sums[X + 1, Y]
+    return finish(output)
+
+
 def channels() -> hl.Pipeline:
     """Three channels outermost, mixed to one and spread again."""
     source = image(WIDTH, HEIGHT, 3, pixel=hl.UInt(8))
@@ -337,9 +349,9 @@ BARE_TARGET = f"{SOME_TARGET}-no_runtime"
 """The same, for code that is looked at: Halide's runtime takes a second to compile, and has instructions of its own."""
 
 
-def some_machine(threads: int = 2) -> CpuMachine:
+def some_machine(threads: int = 2, target: str = SOME_TARGET) -> CpuMachine:
     """A CPU that is the same wherever the tests run: what is best for it does not change with the machine."""
-    machine = CpuMachine.default(SOME_TARGET, threads=threads)
+    machine = CpuMachine.default(target, threads=threads)
     return replace(machine, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=32 << 20, cache_line_bytes=64)
 
 
@@ -400,10 +412,10 @@ def sizes_of(build: Callable[[], hl.Pipeline]) -> BufferSizes:
     return BufferSizes(tuple(region(dag.funcs[output]) for output in dag.outputs), inputs, {})
 
 
-def make_gate(build: Callable[[], hl.Pipeline]) -> Gate:
-    """Judge schedules of a pipeline in this process."""
+def make_gate(build: Callable[[], hl.Pipeline], target: str = "", limits: BlockLimits | None = None) -> Gate:
+    """Judge schedules of a pipeline in this process, for this machine or another target."""
     pipeline = build()
-    return Gate(lambda: copy_pipeline(pipeline), sizes_of(build), str(hl.get_host_target()))
+    return Gate(lambda: copy_pipeline(pipeline), sizes_of(build), target or str(hl.get_host_target()), limits)
 
 
 def output_sizes(name: str) -> Iterator[Size]:

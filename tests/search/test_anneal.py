@@ -1,19 +1,21 @@
 from dataclasses import replace
 
 import pytest
-from small_pipelines import PIPELINES, make_space
+from small_pipelines import PIPELINES, some_machine
 
 from metol import _core
 from metol.errors import SearchError
 from metol.pipeline import extract
 from metol.search import Annealed, BeamSearch, Budget, Refined
+from metol.targets.cpu import cpu_parameters
 
 MODEL = _core.CostModel()
 GREEDY = BeamSearch(width=1)
 
 
 def space_of(name: str) -> _core.Space:
-    return make_space(extract(PIPELINES[name]()))
+    dag = extract(PIPELINES[name]())
+    return _core.Space(dag, cpu_parameters(some_machine(), dag), _core.SpaceOptions(), 1)
 
 
 @pytest.mark.parametrize("name", ["pyramid", "convolution", "two_outputs", "no_dimension"])
@@ -27,7 +29,7 @@ def test_annealing_is_never_worse_than_what_it_follows(name: str) -> None:
 
 
 def test_annealing_finds_what_descent_alone_misses() -> None:
-    space = space_of("pyramid")
+    space = space_of("sums_output")
     descended = Refined((GREEDY,)).search(space, MODEL, Budget.start())
     found = Annealed(Refined((GREEDY,)), hottest=0.2).search(space, MODEL, Budget.start())
     assert found.cost_seconds < descended.cost_seconds
@@ -45,7 +47,7 @@ def test_seeds_walk_elsewhere() -> None:
 
 
 def test_more_walks_go_on_from_the_best() -> None:
-    space = space_of("pyramid")
+    space = space_of("sums_output")
     one, two = (
         Annealed(GREEDY, hottest=0.2, sweeps=4, walks=walks).search(space, MODEL, Budget.start()) for walks in (1, 2)
     )

@@ -5,11 +5,11 @@ from math import prod
 
 import halide as hl
 import pytest
-from small_pipelines import blur, chain
+from small_pipelines import WIDE_TARGET, blur, chain, some_machine
 
 from metol import _core
 from metol.pipeline import PipelineDag, extract
-from metol.targets.cpu import CpuMachine, cpu_parameters
+from metol.targets.cpu import cpu_parameters
 
 
 def features(space: _core.Space, state: _core.States) -> list[dict[str, float]]:
@@ -35,7 +35,7 @@ def is_inside_a_tile(schedules: list[_core.FuncSchedule], dag: PipelineDag, sche
 
 def leaves(build: Callable[[], hl.Pipeline], count: int) -> tuple[PipelineDag, _core.Space, _core.States]:
     dag = extract(build())
-    space = _core.Space(dag, cpu_parameters(CpuMachine.default(threads=2), dag), _core.SpaceOptions(), 1)
+    space = _core.Space(dag, cpu_parameters(some_machine(target=WIDE_TARGET), dag), _core.SpaceOptions(), 1)
     return dag, space, space.rollout(space.root(), range(count))
 
 
