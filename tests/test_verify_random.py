@@ -119,10 +119,10 @@ def test_switched_schedules_have_one_option_at_least_that_is_not_the_default() -
 @pytest.mark.slow
 def test_switched_schedules_are_told_apart_and_verified(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
-    words = ("--most-funcs", "4", "--schedules", "random,switched", "--samples", "2", "--json", str(file))
+    words = ("--most-funcs", "4", "--schedules", "random,switched", "--samples", "1", "--json", str(file))
     done = metol("verify-random", "--count", "1", *words)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("2 of 2") == 2
+    assert done.stdout.count("1 of 1") == 2
     assert "switched" in done.stdout
 
 

@@ -24,7 +24,7 @@ from metol.lower import (
     safe_directives,
     target_directives,
 )
-from metol.pipeline import PipelineDag, Rfactor, Staging
+from metol.pipeline import PipelineDag, Rfactor, Staging, funcs_before_outputs
 from metol.search import Form, SearchResult, one_kernel_each
 from metol.targets import Machine
 from metol.targets.cpu import CpuMachine
@@ -207,12 +207,15 @@ def searched_candidates(
 
 def last_resorts(start: Form, machine: Machine, options: LoweringOptions) -> Iterator[Candidate]:
     """Yield what needs no search: the safe schedule, everything at root, and everything inline."""
+    held = funcs_before_outputs(start.dag) if options.may_alias else frozenset()
     if isinstance(machine, CpuMachine):
-        yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept))
+        yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept, held))
     else:
-        yield Candidate("safe", lambda: target_directives(machine, start.dag, one_kernel_each(start.space).describe()))
+        kernels = one_kernel_each(start.space).describe()
+        yield Candidate("safe", partial(target_directives, machine, start.dag, kernels, options))
     yield Candidate("root", partial(root_directives, start.dag, options.kept))
-    yield Candidate("none", tuple)
+    if not held:
+        yield Candidate("none", tuple)
 
 
 def plain_candidates(pipeline: hl.Pipeline, kept: Sequence[int]) -> Iterator[Candidate]:

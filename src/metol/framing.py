@@ -11,7 +11,7 @@ from metol import _core
 from metol.errors import ExtractionError
 from metol.lower import Estimate, Kept, Schedule, describe_funcs
 from metol.measure import BlockLimits, BufferSizes
-from metol.pipeline import EstimateMap, PipelineDag, extract
+from metol.pipeline import EstimateMap, PipelineDag, base_name, extract
 from metol.provenance import metol_version
 from metol.targets import Machine
 from metol.targets.gpu import GpuMachine
@@ -59,7 +59,7 @@ def buffer_sizes(read: PipelineDag | ExtractionError) -> BufferSizes:
         return BufferSizes((), {}, {})
     return BufferSizes(
         outputs=tuple(_region(read.funcs[output]) for output in read.outputs),
-        inputs={func.name.split("$")[0]: _region(func) for func in read.funcs if func.is_input},
+        inputs={base_name(func.name): _region(func) for func in read.funcs if func.is_input},
         scalars={p.name: p.estimate for p in read.parameters if p.estimate is not None},
     )
 
@@ -76,6 +76,6 @@ def _region(func: _core.Func) -> tuple[tuple[int, int], ...]:
 
 
 def _estimates(dag: PipelineDag) -> tuple[Estimate, ...]:
-    regions = tuple(Estimate(func.name.split("$")[0], _region(func)) for func in dag.funcs if func.estimate)
+    regions = tuple(Estimate(base_name(func.name), _region(func)) for func in dag.funcs if func.estimate)
     scalars = tuple(Estimate(p.name, value=p.estimate) for p in dag.parameters if p.estimate is not None)
     return regions + scalars

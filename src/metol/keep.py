@@ -10,7 +10,7 @@ import halide as hl
 
 from metol.errors import KeepError
 from metol.lower import Kept
-from metol.pipeline import func_names, placements
+from metol.pipeline import base_name, func_names, placements
 
 __all__ = ["find_kept"]
 
@@ -33,9 +33,10 @@ def find_kept(pipeline: object, keep: Sequence[hl.Func | str]) -> tuple[Kept, ..
     for position in positions:
         for host in found[position][1]:
             if names.index(host) not in positions:
+                func, name = base_name(names[position]), base_name(host)
                 raise KeepError(
-                    f"The schedule of `{_base(names[position])}` is at a loop of `{_base(host)}`, which is to be "
-                    f"scheduled anew. Keep `{_base(host)}`, too, or compute `{_base(names[position])}` at the root."
+                    f"The schedule of `{func}` is at a loop of `{name}`, which is to be scheduled anew. Keep `{name}`, "
+                    f"too, or compute `{func}` at the root."
                 )
     return tuple(Kept(position, found[position][0]) for position in positions)
 
@@ -43,15 +44,11 @@ def find_kept(pipeline: object, keep: Sequence[hl.Func | str]) -> tuple[Kept, ..
 def _position(names: tuple[str, ...], func: hl.Func | str) -> int:
     name = func if isinstance(func, str) else str(func.name())
     matches = [i for i, full in enumerate(names) if full == name] or [
-        i for i, full in enumerate(names) if isinstance(func, str) and _base(full) == name
+        i for i, full in enumerate(names) if isinstance(func, str) and base_name(full) == name
     ]
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        known = ", ".join(_base(full) for full in names)
+        known = ", ".join(base_name(full) for full in names)
         raise KeepError(f"The pipeline has no Func `{name}` whose schedule could be kept; it has: {known}.")
     raise KeepError(f"{len(matches)} Funcs are called `{name}`; pass the Func itself to keep its schedule.")
-
-
-def _base(name: str) -> str:
-    return name.split("$")[0]

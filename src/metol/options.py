@@ -124,7 +124,9 @@ class SearchOptions:
     """Whether outputs will always have exactly their estimated size: the code is then made for it, and refuses any
     other when it is run. The promise stays with the pipeline: a later schedule without it does not take it back."""
     may_alias: bool = False
-    """Whether an output may be the same memory as an input, of which each point depends on the same point alone."""
+    """Whether an output may be the same memory as an input, of which each point depends on the same point alone. What
+    updates, or several outputs, need of inputs is then computed at root beforehand; what they read of that input
+    themselves they find overwritten, whatever the schedule."""
     specialize_estimate: bool = True
     """Whether an output gets a version for its estimated extents along loops that are whole around others, beside those
     for other sizes: faster there, and half as much code again."""

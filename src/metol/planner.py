@@ -23,7 +23,7 @@ from metol.keep import find_kept
 from metol.lower import Directive, LoweringOptions, Schedule, rewritten_directives, target_directives
 from metol.measure import Acceptance
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names
+from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names, funcs_before_outputs
 from metol.search import BeamSearch, Budget, Form, Grouping, Rewriting, SearchResult, search_forms
 from metol.targets import (
     Machine,
@@ -260,6 +260,8 @@ class Planner:
         restrictions = self.options.space
         for keep in self.kept:
             restrictions.pin(keep.func, keep.placement == "inline")
+        for func in funcs_before_outputs(dag) if self.options.may_alias else ():
+            restrictions.hold_at_root(func)
         parameters = machine_parameters(self.machine, dag)
         return Form(dag, _core.Space(dag, parameters, restrictions, self.machine.host_threads), rfactors, stagings)
 

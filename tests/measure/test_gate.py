@@ -34,7 +34,7 @@ from metol.lower import (
     safe_directives,
 )
 from metol.measure import BlockLimits
-from metol.measure.gate import BufferSizes, Gate, probed_sizes
+from metol.measure.gate import BufferSizes, probed_sizes
 from metol.pipeline import extract
 
 
@@ -238,7 +238,7 @@ USUAL_BLOCK = BlockLimits(threads=1024, shared_bytes=48 << 10)
 
 
 def gpu_refusal(build: Build, directives: list[Directive], target: str, limits: BlockLimits | None) -> str:
-    return Gate(build, sizes_of(build), target, limits).refusal(schedule_with(build, tuple(directives)))
+    return make_gate(build, target, limits).refusal(schedule_with(build, tuple(directives)))
 
 
 @pytest.mark.parametrize("target", ["host-cuda", "host-opencl"])

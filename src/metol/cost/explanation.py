@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from metol import _core
-from metol.pipeline import PipelineDag
+from metol.pipeline import PipelineDag, base_name
 
 __all__ = ["StageCost", "TermCost", "explain"]
 
@@ -60,6 +60,6 @@ def explain(dag: PipelineDag, space: _core.Space, state: _core.States, largest: 
         seconds = space.terms(row) * space.analytical_coefficients(number, row)
         order = [int(t) for t in (-seconds).argsort(kind="stable")[:largest] if seconds[t] > 0]
         terms = tuple(TermCost(table[t][0], float(seconds[t]), table[t][1]) for t in order)
-        name = dag.funcs[stage.func].name.split("$")[0]
+        name = base_name(dag.funcs[stage.func].name)
         stages.append(StageCost(name, stage.index, float(seconds.sum()), terms))
     return tuple(sorted(stages, key=lambda stage: -stage.seconds))

@@ -16,6 +16,7 @@ from metol.experiments.experiment import Outcome, Point, Setting
 from metol.experiments.schedulers import AppExperiment, source_of
 from metol.measure import LocalRunner, Scheduler
 from metol.options import SearchOptions
+from metol.pipeline import base_name
 from metol.planner import Planner
 from metol.search import Form
 from metol.text_table import TextTable, number_cell
@@ -115,5 +116,5 @@ def _predict(planner: Planner, form: Form, state: _core.States) -> dict[str, flo
         for reader in readers:
             seconds[reader] += seconds[func] / len(readers)
         seconds[func] = 0.0
-    names = {func: dag.funcs[func].name.split("$")[0] for func in placements}
+    names = {func: base_name(dag.funcs[func].name) for func in placements}
     return {names[func]: seconds[func] for func in placements if placements[func] != inlined and seconds[func] > 0}

@@ -12,6 +12,7 @@ from typing import Any
 import halide as hl
 
 from metol.errors import ScheduleMismatchError
+from metol.pipeline import base_name
 
 __all__ = ["FuncRef", "check_fit", "condition_output", "describe_funcs", "pipeline_funcs"]
 
@@ -67,7 +68,7 @@ def _describe(index: int, func: Any, outputs: list[str]) -> FuncRef:
     updates = range(func.num_update_definitions())
     return FuncRef(
         index=index,
-        name=name.split("$")[0],
+        name=base_name(name),
         args=tuple(var.name() for var in func.args()),
         rvars=tuple(tuple(rvar.name() for rvar in func.rvars(update)) for update in updates),
         types=tuple(str(type_) for type_ in func.types()),

@@ -64,7 +64,8 @@ def gpu_directives(
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
-        if func.is_input or schedule.placement not in (_core.Placement.ROOT, _core.Placement.AT):
+        is_placed = schedule.placement in (_core.Placement.ROOT, _core.Placement.AT)
+        if func.is_input or schedule.func in options.kept or not is_placed:
             continue
         directives.append(_place(dag, schedule, loops))
         if schedule.innermost_dim > 0:
@@ -306,9 +307,13 @@ class _StageLoops:
         ]
 
     def _unrolled_reductions(self) -> list[Loop]:
-        """Reduction loops from the innermost on, as long as all that is unrolled stays short."""
+        """Reduction loops from the innermost on, as long as all that is unrolled stays short.
+
+        None where a condition reads how far they go: unrolled, it is reckoned out together with the guards of the
+        threads, beyond what they guard.
+        """
         loops: list[Loop] = []
-        if self._is_atomic:
+        if self._is_atomic or self._stage.has_loading_condition:
             return loops
         unrolled = prod(self._points(loop) for loop in self._order)
         for i, loop in enumerate(self._stage.loops):

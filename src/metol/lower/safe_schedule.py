@@ -14,14 +14,14 @@ from metol.lower.directive import Argument, Call, Directive, Tail, Var
 from metol.lower.func_ref import describe_funcs
 from metol.lower.guard_names import with_guards_named
 from metol.lower.lanes import descends
-from metol.pipeline import PipelineDag
+from metol.pipeline import PipelineDag, base_name
 
 __all__ = ["plain_directives", "root_directives", "safe_directives"]
 
 
 def plain_directives(pipeline: hl.Pipeline, kept: Collection[int] = ()) -> tuple[Directive, ...]:
     """Return what `root_directives` does, for a pipeline that cannot be read into a DAG."""
-    inputs = {argument.name.split("$")[0] for argument in pipeline.infer_arguments()}
+    inputs = {base_name(argument.name) for argument in pipeline.infer_arguments()}
     return tuple(
         Directive(func.index, 0, Call.COMPUTE_ROOT)
         for func in describe_funcs(pipeline)
@@ -40,17 +40,20 @@ def root_directives(dag: PipelineDag, kept: Collection[int] = ()) -> tuple[Direc
     return tuple(Directive(func, 0, Call.COMPUTE_ROOT) for func in _scheduled(dag, kept))
 
 
-def safe_directives(dag: PipelineDag, vector_bytes: int, kept: Collection[int] = ()) -> tuple[Directive, ...]:
+def safe_directives(
+    dag: PipelineDag, vector_bytes: int, kept: Collection[int] = (), at_root: Collection[int] = ()
+) -> tuple[Directive, ...]:
     """Return the directives of the safe schedule.
 
     Args:
         dag: The pipeline.
         vector_bytes: Bytes of a native vector.
         kept: Funcs that keep the schedule they have.
+        at_root: Funcs that must not be inlined.
     """
     directives: list[Directive] = []
     scheduled = _scheduled(dag, kept)
-    inlined = {func for func in scheduled if _passes_on_one_value(dag, func)}
+    inlined = {func for func in scheduled if func not in at_root and _passes_on_one_value(dag, func)}
     for func in scheduled:
         if func in inlined:
             continue

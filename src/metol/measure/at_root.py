@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from metol.errors import MetolError
-from metol.pipeline import extract, func_names
+from metol.pipeline import base_name, extract, func_names
 
 __all__ = ["schedule_at_root"]
 
@@ -17,13 +17,13 @@ def schedule_at_root(pipeline: Any, kept: Collection[int] = ()) -> None:
     Funcs at the positions `kept` are left as they are.
     """
     unbounded = _unbounded_funcs(pipeline)
-    inputs = {argument.name.split("$")[0] for argument in pipeline.infer_arguments()}
+    inputs = {base_name(argument.name) for argument in pipeline.infer_arguments()}
     for i in range(len(func_names(pipeline))):
         func = pipeline.get_func(i)
         # Halide lists an input as a Func, too (`input_im`); at root it would be a copy of the input.
         if i in kept or i in unbounded:
             continue
-        if func.name().split("$")[0].removesuffix("_im") not in inputs:
+        if base_name(func.name()).removesuffix("_im") not in inputs:
             func.compute_root()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from metol import _core
+from metol.pipeline import base_name
 
 __all__ = ["BlockLimits"]
 
@@ -52,7 +53,7 @@ class BlockLimits:
 
 
 def _stage_text(launch: _core.KernelLaunch) -> str:
-    func = launch.func.split("$")[0]
+    func = base_name(launch.func)
     if not func:
         return f"`{launch.kernel}`"
     return f"`{func}`, update {launch.stage - 1}" if launch.stage > 0 else f"`{func}`"

@@ -6,7 +6,8 @@ compare. Arrays keep their strides, because pipelines may ask for a layout such 
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -40,34 +41,88 @@ class BufferShape:
     """Number of coordinates in each dimension."""
     order: tuple[int, ...]
     """The dimensions from innermost to outermost in memory; (0, 1, 2) is planar, (2, 0, 1) has channels interleaved."""
+    gaps: tuple[int, ...] = ()
+    """What the pipeline says of strides: the elements from one place to the next of each dimension, 0 of one that lies
+    as close to those inside it as it can. Empty where all do."""
 
     def __post_init__(self) -> None:
         """Assert that the fields agree about the number of dimensions."""
         assert len(self.mins) == len(self.extents)
         assert sorted(self.order) == list(range(len(self.mins)))
+        assert len(self.gaps) in (0, len(self.mins))
 
     @property
     def memory_shape(self) -> tuple[int, ...]:
-        """The shape of the dense array that holds the buffer, outermost dimension first."""
+        """The shape of the dense array that holds the buffer, outermost dimension first; with gaps, a row of all."""
+        if self.gaps:
+            return (self._span,)
         return tuple(self.extents[d] for d in reversed(self.order))
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one place to the next in each dimension."""
+        strides = [0] * len(self.order)
+        close = 1
+        for d in self.order:
+            strides[d] = (self.gaps[d] if self.gaps else 0) or close
+            close = strides[d] * self.extents[d]
+        return tuple(strides)
+
+    @property
+    def _span(self) -> int:
+        """Elements from the first to the last of the buffer."""
+        lengths = [(extent - 1) * stride for extent, stride in zip(self.extents, self.strides, strict=True)]
+        return 1 + sum(lengths) if all(self.extents) else 0
 
     def view(self, memory: Array) -> Array:
         """Return `memory`, an array of `memory_shape`, with its axes in the order [..., y, x] that Halide expects."""
+        if self.gaps:
+            steps = [stride * memory.itemsize for stride in reversed(self.strides)]
+            spread: Array = np.lib.stride_tricks.as_strided(memory, self.extents[::-1], steps)
+            return spread
         axes_of_dims = {d: len(self.order) - 1 - place for place, d in enumerate(self.order)}
         view: Array = memory.transpose([axes_of_dims[d] for d in reversed(range(len(self.order)))])
         return view
 
     def to_memory(self, view: Array) -> Array:
-        """Return the array in the order of memory: the inverse of `view`."""
+        """Return the array in the order of memory: the inverse of `view`, with zeros in gaps."""
+        if self.gaps:
+            filled: Array = np.zeros(self.memory_shape, view.dtype)
+            self.view(filled)[...] = view
+            return filled
         memory: Array = view.transpose([view.ndim - 1 - d for d in reversed(self.order)])
         return memory
 
     @staticmethod
     def of_array(array: Array, mins: Sequence[int] | None = None) -> "BufferShape":
         """Return the shape of an array whose axes are [..., y, x]."""
-        strides = array.strides[::-1]
-        order = sorted(range(array.ndim), key=lambda d: (strides[d], d))
-        return BufferShape(array.dtype.name, tuple(mins or (0,) * array.ndim), tuple(array.shape[::-1]), tuple(order))
+        strides = [step // array.itemsize for step in array.strides[::-1]]
+        dense = BufferShape(array.dtype.name, tuple(mins or (0,) * array.ndim), array.shape[::-1], _order(strides))
+        # Of nothing at all, and of what is read again and again, no stride matters.
+        return dense.spread(strides) if array.size and all(strides) else dense
+
+    @staticmethod
+    def of_answer(dtype: str, mins: Sequence[int], extents: Sequence[int], strides: Sequence[int]) -> "BufferShape":
+        """Return the shape of a buffer that a bounds query was answered with; strides are in elements.
+
+        Where the pipeline says nothing of a stride, Halide answers as if the buffer were planar.
+        """
+        planar = [prod(extents[:d]) for d in range(len(extents))]
+        said = [0 if stride == close else stride for stride, close in zip(strides, planar, strict=True)]
+        return BufferShape(dtype, tuple(mins), tuple(extents), _order(strides)).spread(said)
+
+    def spread(self, said: Sequence[int]) -> "BufferShape":
+        """Return this shape with the strides that are said, in elements; 0 where nothing is."""
+        gaps = [0] * len(self.order)
+        close = 1
+        for d in self.order:
+            gaps[d] = 0 if said[d] == close else said[d]
+            close = (gaps[d] or close) * self.extents[d]
+        return replace(self, gaps=tuple(gaps) if any(gaps) else ())
+
+
+def _order(strides: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(strides)), key=lambda d: (strides[d], d)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,4 +241,5 @@ def _aligned(array: Array) -> Array:
 
 
 def _shape(entry: dict[str, Any]) -> BufferShape:
-    return BufferShape(entry["dtype"], tuple(entry["mins"]), tuple(entry["extents"]), tuple(entry["order"]))
+    sides: dict[str, Any] = {name: tuple(entry[name]) for name in ("mins", "extents", "order", "gaps")}
+    return BufferShape(entry["dtype"], **sides)

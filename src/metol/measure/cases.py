@@ -18,6 +18,7 @@ from metol.measure.compiled import CompiledPipeline
 from metol.measure.given_inputs import GivenInputs, fit
 from metol.measure.halide_values import Number, constant
 from metol.measure.tolerance import Tolerance
+from metol.pipeline import base_name
 
 __all__ = [
     "app_case",
@@ -187,8 +188,9 @@ def _grown(item: Input, needed: BufferShape) -> Input:
     if not any(before + after):
         return item
     mins = tuple(low - more for low, more in zip(shape.mins, before, strict=True))
-    widths = [(before[d], after[d]) for d in reversed(shape.order)]
-    return replace(item, array=shape.view(np.pad(shape.to_memory(item.array), widths, mode="edge")), mins=mins)
+    padded = np.pad(item.array, list(zip(before, after, strict=True))[::-1], mode="edge")
+    grown = replace(shape, mins=mins, extents=padded.shape[::-1])
+    return replace(item, array=grown.view(np.ascontiguousarray(grown.to_memory(padded))), mins=mins)
 
 
 def output_shapes(pipeline: Any, *, is_awkward: bool = False) -> list[BufferShape]:
@@ -216,12 +218,12 @@ def _wanted_input(argument: Any, *, is_awkward: bool) -> BufferShape | Number:
 
 def _estimated_region(estimates: Any, role: str, name: str) -> _Region:
     """Read the estimates of a buffer."""
-    base_name = name.split("$")[0]
     bounds = [(constant(r.min), constant(r.extent)) for r in estimates.buffer_estimates]
     for d, (low, extent) in enumerate(bounds):
         if low is None or extent is None:
             raise MissingEstimateError(
-                f"The {role} `{base_name}` has no estimate in dimension {d}, so its size is unknown; call set_estimate."
+                f"The {role} `{base_name(name)}` has no estimate in dimension {d}, so its size is unknown; call "
+                "set_estimate."
             )
     return _Region(tuple(int(low or 0) for low, _ in bounds), tuple(int(extent or 0) for _, extent in bounds))
 

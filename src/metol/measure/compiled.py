@@ -95,5 +95,4 @@ def _query(shape: BufferShape) -> Any:
 
 def _shape_of(query: Any, dtype: str) -> BufferShape:
     dims = [query.dim(d) for d in range(query.dimensions())]
-    order = sorted(range(len(dims)), key=lambda d: (dims[d].stride(), d))
-    return BufferShape(dtype, tuple(d.min() for d in dims), tuple(d.extent() for d in dims), tuple(order))
+    return BufferShape.of_answer(dtype, [d.min() for d in dims], [d.extent() for d in dims], [d.stride() for d in dims])

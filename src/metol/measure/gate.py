@@ -8,7 +8,6 @@ Kernels are held to what a block of threads may have, as their launches ask for 
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from metol.errors import MetolError
 from metol.lower import Call, RVar, Schedule, Var
 from metol.measure.at_root import schedule_at_root
-from metol.pipeline import LoweredPipeline, strip_schedules
+from metol.pipeline import LoweredPipeline, base_name, strip_schedules
 
 if TYPE_CHECKING:
     from metol.measure.block_limits import BlockLimits
@@ -26,8 +25,8 @@ __all__ = ["BufferSizes", "Gate", "probed_sizes", "split_factors"]
 
 # How many times as large as estimated outputs are that kernels must be launched for, too.
 _GROWTH = 2
-# What Halide appends to a name that is used again.
-_RUNNING_NUMBER = re.compile(r"\$\d+")
+# Queries after which an output is as large as its own answer wants it; an algorithm that wants ever more is refused.
+_MOST_ROUNDS = 4
 
 Region = tuple[tuple[int, int], ...]  # (min, extent) of each dimension
 Probe = tuple[Region, ...]  # one region an output
@@ -61,7 +60,7 @@ class BufferSizes:
 
     def input_region(self, name: str) -> Region | None:
         """Return the estimated size of an input; Halide calls the Func that stands for image `a` `a_im`."""
-        base = name.split("$")[0]
+        base = base_name(name)
         return self.inputs.get(base, self.inputs.get(f"{base}_im"))
 
     def to_json(self) -> str:
@@ -146,7 +145,7 @@ class Gate:
         except MetolError as error:
             return " ".join(str(error).split())
         if unfit := lowered.unfit_load():
-            return f"Halide makes no code of a masked load of `{_RUNNING_NUMBER.sub('', unfit)}` from its end on"
+            return f"Halide makes no code of a masked load of `{base_name(unfit)}` from its end on"
         outputs = [func.name() for func in pipeline.outputs()]
         if excess := self._excess(lowered, outputs, may_grow=not schedule.has_fixed_sizes):
             return excess
@@ -203,7 +202,7 @@ class Gate:
                     if side is None or side.min < low or side.max >= low + extent:
                         return _explain(name, d, side, (low, extent), probe)
             if beyond := lowered.beyond(given, self._sizes.scalars):
-                return f"for an output of {_size_text(probe)} its code touches {_RUNNING_NUMBER.sub('', beyond)}"
+                return f"for an output of {_size_text(probe)} its code touches {base_name(beyond)}"
         return ""
 
     def _given_regions(
@@ -217,6 +216,13 @@ class Gate:
         """
         estimated = {name: self._sizes.input_region(name) for name in names if name not in outputs}
         known = {name: region for name, region in estimated.items() if region is not None}
+        # What is kept, or read again, may want more than a point of an output, and then of the inputs more, too.
+        for _ in range(_MOST_ROUNDS):
+            answer = self._needs(reference, outputs | known)
+            wanted = {name: answer.get(name, region) for name, region in outputs.items()}
+            if wanted == outputs:
+                break
+            outputs = wanted
         exact = self._needs(reference, outputs | known)
         again = self._needs(reference, exact)
         sized = {name: known[name] for name, region in exact.items() if name in known and again.get(name) != region}
@@ -274,7 +280,7 @@ def _output_places(funcs: Sequence[str], names: Sequence[str]) -> dict[str, int]
 def _explain(name: str, d: int, side: Any, given: tuple[int, int], probe: Probe) -> str:
     needs = "a region that only a run can tell" if side is None else f"{side.min} to {side.max}"
     return (
-        f"for an output of {_size_text(probe)} it needs {needs} in dimension {d} of `{_RUNNING_NUMBER.sub('', name)}`, "
+        f"for an output of {_size_text(probe)} it needs {needs} in dimension {d} of `{base_name(name)}`, "
         f"where the algorithm needs {given[0]} to {given[0] + given[1] - 1}"
     )
 

@@ -16,6 +16,7 @@ from metol.errors import GivenInputError
 from metol.measure.case import Input
 from metol.measure.halide_values import Number
 from metol.measure.png_images import convert_png, read_png
+from metol.pipeline import base_name
 
 if TYPE_CHECKING:
     import halide as hl
@@ -31,7 +32,7 @@ _TRUTHS = {"true": 1, "false": 0}
 
 def plain_name(argument: Any) -> str:
     """Return the name of an `hl.Argument` as people write it, without the `$n` of a name that is used again."""
-    return str(argument.name).split("$")[0]
+    return base_name(str(argument.name))
 
 
 def describe_argument(argument: Any) -> str:

@@ -16,7 +16,7 @@ from metol.errors import KernelError
 from metol.lower import Schedule
 from metol.measure.gate import BufferSizes
 from metol.measure.ptxas import Resources, assemble
-from metol.pipeline import LoweredPipeline, func_names
+from metol.pipeline import LoweredPipeline, base_name, func_names
 
 __all__ = ["Extents", "Kernel", "kernels_of"]
 
@@ -126,7 +126,7 @@ def _kernel(launch: _core.KernelLaunch, funcs: Sequence[str], architecture: str,
     return Kernel(
         name=launch.kernel,
         func=funcs.index(launch.func) if launch.func in funcs else -1,
-        func_name=launch.func.split("$")[0],
+        func_name=base_name(launch.func),
         stage=launch.stage,
         architecture=architecture,
         blocks=_extents(launch.blocks) if is_launched else _UNKNOWN,

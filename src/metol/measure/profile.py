@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from metol.pipeline import base_name
+
 __all__ = ["FuncTimes", "read_profile"]
 
 FuncTimes: TypeAlias = Mapping[str, float]  # ms a run, by the name of the Func without its running number
@@ -23,5 +25,5 @@ def read_profile(text: str) -> FuncTimes:
             report_runs = int(total[1])
             runs += report_runs
         elif runs and (part := _FUNC.match(line)):
-            sums[part[1].split("$")[0]] += float(part[2]) * report_runs
+            sums[base_name(part[1])] += float(part[2]) * report_runs
     return {name: total / runs for name, total in sums.items()}

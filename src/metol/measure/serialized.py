@@ -15,7 +15,7 @@ from typing import Any
 
 from metol.errors import MetolError
 from metol.measure.halide_values import Number, constant, expr, halide_type
-from metol.pipeline import EstimateMap
+from metol.pipeline import EstimateMap, base_name
 
 __all__ = ["load_bound_pipeline", "load_pipeline", "save_pipeline"]
 
@@ -147,7 +147,7 @@ def _buffer_estimate(parameter: Any, dimension: int) -> tuple[Number | None, Num
 
 def _with_estimate(state: _ParameterState, estimates: EstimateMap) -> _ParameterState:
     """Put in an estimate from outside. Of a Tuple, each value has a buffer of its own: `f.0`, `f.1`."""
-    value = estimates.get(state.name.split("$")[0].split(".")[0])
+    value = estimates.get(base_name(state.name).split(".")[0])
     if value is None:
         return state
     if not state.is_buffer:

@@ -4,6 +4,7 @@ The DAG is what Adams et al. 2019, §4.1, call algorithm-specific: bounds, Jacob
 schedule.
 """
 
+from metol.pipeline.aliasing import funcs_before_outputs
 from metol.pipeline.dag import (
     LoweredPipeline,
     OpClass,
@@ -20,6 +21,7 @@ from metol.pipeline.dag import (
     strip_schedules,
 )
 from metol.pipeline.estimates import EstimateMap, read_estimates
+from metol.pipeline.names import base_name
 
 __all__ = [
     "EstimateMap",
@@ -28,10 +30,12 @@ __all__ = [
     "PipelineDag",
     "Rfactor",
     "Staging",
+    "base_name",
     "constant_value",
     "copy_pipeline",
     "extract",
     "func_names",
+    "funcs_before_outputs",
     "op_classes",
     "placements",
     "read_estimates",

@@ -1,6 +1,7 @@
 #include "evaluator.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace metol {
 
@@ -14,7 +15,8 @@ Number floor_div(int64_t a, int64_t b) {
 
 }  // namespace
 
-Evaluator::Evaluator(const BufferRegions& regions, const std::map<std::string, double>& scalars) : regions_(regions) {
+Evaluator::Evaluator(const BufferRegions& regions, const std::map<std::string, double>& scalars, BufferStrides strides)
+    : regions_(regions), strides_(std::move(strides)) {
     for (const auto& [name, value] : scalars) {
         if (value == static_cast<double>(static_cast<int64_t>(value))) {
             known_[name] = static_cast<int64_t>(value);
@@ -60,6 +62,9 @@ Number Evaluator::dimension(const hi::Call* call) {
         return side.extent();
     }
     if (call->name == hi::Call::buffer_get_stride) {
+        if (const auto strides = strides_.find(name); strides != strides_.end()) {
+            return strides->second.at(static_cast<size_t>(*place));
+        }
         int64_t stride = 1;
         for (int64_t inner = 0; inner < *place; inner++) {
             stride *= region->second[static_cast<size_t>(inner)].extent();
@@ -147,9 +152,9 @@ Number Evaluator::value(const Expr& expr, int lane) {
         case hi::IRNodeType::GE:
             return both(expr.as<hi::GE>(), lane, [&](int64_t a, int64_t b) { return truth(a >= b); });
         case hi::IRNodeType::And:
-            return both(expr.as<hi::And>(), lane, [&](int64_t a, int64_t b) { return truth(a != 0 && b != 0); });
+            return either(expr.as<hi::And>(), lane, false);
         case hi::IRNodeType::Or:
-            return both(expr.as<hi::Or>(), lane, [&](int64_t a, int64_t b) { return truth(a != 0 || b != 0); });
+            return either(expr.as<hi::Or>(), lane, true);
         case hi::IRNodeType::Not: {
             const Number a = value(expr.as<hi::Not>()->a, lane);
             return a ? Number(truth(*a == 0)) : std::nullopt;

@@ -19,7 +19,8 @@ using Number = std::optional<int64_t>;
 
 class Evaluator {
   public:
-    Evaluator(const BufferRegions& regions, const std::map<std::string, double>& scalars);
+    // `strides`: of buffers that need not be dense.
+    Evaluator(const BufferRegions& regions, const std::map<std::string, double>& scalars, BufferStrides strides = {});
 
     // The value of one lane of an integer or a truth value.
     Number value(const Halide::Expr& expr, int lane = 0);
@@ -54,7 +55,21 @@ class Evaluator {
     }
     void set(const std::string& name, const Number& number);
 
+    // Of a truth value and another: `decisive` where either is, whatever the other.
+    template <typename Op>
+    Number either(const Op* op, int lane, bool decisive) {
+        const Number a = value(op->a, lane);
+        if (a && (*a != 0) == decisive) {
+            return decisive;
+        }
+        const Number b = value(op->b, lane);
+        if (b && (*b != 0) == decisive) {
+            return decisive;
+        }
+        return a && b ? Number(!decisive) : std::nullopt;
+    }
     const BufferRegions& regions_;
+    BufferStrides strides_;
     std::unordered_map<std::string, int64_t> known_;
     std::unordered_map<std::string, Halide::Expr> vectors_;
     std::unordered_map<std::string, Number> cells_;

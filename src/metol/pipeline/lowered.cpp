@@ -113,6 +113,7 @@ class BoundsQuery : public hi::IRVisitor {
     BoundsQuery(const BufferRegions& regions, const std::map<std::string, double>& scalars)
         : resolver_(regions, scalars) {}
     RequiredRegions required;
+    std::map<std::string, std::vector<std::optional<int64_t>>> strides;
 
   private:
     using hi::IRVisitor::visit;
@@ -144,13 +145,16 @@ class BoundsQuery : public hi::IRVisitor {
             return;
         }
         auto& sides = required[*name];
+        auto& steps = strides[*name];
         sides.clear();
+        steps.clear();
         for (const Expr& argument : op->args) {
             const auto* shape = argument.as<hi::Call>();
             if (shape && shape->is_intrinsic(hi::Call::make_struct)) {
                 constexpr size_t kFields = 4;  // of halide_dimension_t: min, extent, stride, flags
                 for (size_t i = 0; i + kFields <= shape->args.size(); i += kFields) {
                     sides.push_back(side(shape->args[i], shape->args[i + 1]));
+                    steps.push_back(hi::as_const_int(resolver_.resolve(shape->args[i + 2])));
                 }
             }
         }
@@ -173,6 +177,28 @@ class BoundsQuery : public hi::IRVisitor {
 
     Resolver resolver_;
 };
+
+// The strides of buffers of these sizes: those that the pipeline says, and otherwise as close as they can be. Where it
+// says nothing, a query is answered with those of planar rows of what is needed.
+BufferStrides strides_of(const BufferRegions& regions, const BoundsQuery& query) {
+    BufferStrides all;
+    for (const auto& [name, sides] : regions) {
+        const auto required = query.required.find(name);
+        const auto found = query.strides.find(name);
+        std::vector<int64_t>& strides = all[name];
+        std::optional<int64_t> planar = 1;
+        int64_t close = 1;
+        for (size_t d = 0; d < sides.size(); d++) {
+            const bool is_known = found != query.strides.end() && d < found->second.size();
+            const std::optional<int64_t> answer = is_known ? found->second[d] : std::nullopt;
+            strides.push_back(answer && planar && answer != planar ? *answer : close);
+            close = strides.back() * sides[d].extent();
+            const auto& needed = is_known ? required->second[d] : std::nullopt;
+            planar = planar && needed ? std::optional(*planar * needed->extent()) : std::nullopt;
+        }
+    }
+    return all;
+}
 
 Halide::Target checked_target(const std::string& text) {
     // Without these two, bounds are queried and checked whatever the user's code will do.
@@ -292,7 +318,9 @@ LoweredPipeline::LoweredPipeline(PyObject* object, const std::string& target, bo
 }
 
 std::string LoweredPipeline::beyond(const BufferRegions& regions, const std::map<std::string, double>& scalars) const {
-    return access_beyond(code_->whole, regions, scalars);
+    BoundsQuery query(regions, scalars);
+    code_->body.accept(&query);
+    return access_beyond(code_->whole, regions, strides_of(regions, query), scalars);
 }
 
 std::string LoweredPipeline::unfit_load() const {

@@ -19,6 +19,8 @@ namespace metol {
 
 // (min, max) of each dimension of a buffer, by its name; nothing for an end that only a run can tell.
 using BufferRegions = std::map<std::string, std::vector<Interval>>;
+// Elements from one place to the next along each dimension of a buffer.
+using BufferStrides = std::map<std::string, std::vector<int64_t>>;
 using RequiredRegions = std::map<std::string, std::vector<std::optional<Interval>>>;
 
 // How a kernel is launched, along the three dimensions of a grid and of a block; nothing for what only a run can tell.
@@ -42,7 +44,8 @@ class LoweredPipeline {
     // parameters had these values.
     RequiredRegions required(const BufferRegions& regions, const std::map<std::string, double>& scalars) const;
 
-    // An access outside of what it is to, with dense buffers of these sizes, or nothing (walk.hpp).
+    // An access outside of what it is to, with buffers of these sizes, dense as far as the pipeline does not say what
+    // their strides are, or nothing (walk.hpp).
     std::string beyond(const BufferRegions& regions, const std::map<std::string, double>& scalars) const;
 
     // What a load reads that Halide lowers, and then makes no code of; empty where there is none.

@@ -1,6 +1,7 @@
 #include "walk.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "evaluator.hpp"
@@ -13,13 +14,10 @@ using Halide::Expr;
 
 class Walk : public hi::IRVisitor {
   public:
-    Walk(const BufferRegions& regions, const std::map<std::string, double>& scalars) : values_(regions, scalars) {
+    Walk(const BufferRegions& regions, const BufferStrides& strides, const std::map<std::string, double>& scalars)
+        : values_(regions, scalars, strides) {
         for (const auto& [name, sides] : regions) {
-            int64_t size = 1;
-            for (const Interval& side : sides) {
-                size *= std::max<int64_t>(0, side.extent());
-            }
-            sizes_[name] = {size, 0};
+            sizes_[name] = span_of(sides, strides.at(name));
         }
     }
     std::string found;
@@ -36,7 +34,21 @@ class Walk : public hi::IRVisitor {
     struct Size {
         int64_t count = 0;
         int64_t element_bytes = 0;  // 0 where all that comes to it has the same type
+        int64_t first = 0;          // below 0 where a stride is
     };
+
+    static Size span_of(const std::vector<Interval>& sides, const std::vector<int64_t>& strides) {
+        Size size{1, 0, 0};
+        for (size_t d = 0; d < sides.size(); d++) {
+            if (sides[d].extent() <= 0) {
+                return {};
+            }
+            const int64_t length = (sides[d].extent() - 1) * strides[d];
+            size.count += std::abs(length);
+            size.first += std::min<int64_t>(0, length);
+        }
+        return size;
+    }
 
     void check(const std::string& name, const Halide::Type& type, const Expr& index, const Expr& predicate) {
         const auto size = sizes_.find(name);
@@ -46,11 +58,12 @@ class Walk : public hi::IRVisitor {
         const int64_t all = size->second.element_bytes == 0
                                 ? size->second.count
                                 : size->second.count * size->second.element_bytes / type.bytes();
+        const int64_t first = size->second.first;
         const int lanes = index.type().lanes();
         for (int lane : {0, lanes / 2, lanes - 1}) {
             const Number place = values_.value(index, lane);
             const Number is_done = values_.value(predicate, lane);
-            if (place && is_done && *is_done != 0 && (*place < 0 || *place >= all)) {
+            if (place && is_done && *is_done != 0 && (*place < first || *place >= first + all)) {
                 found = name + "[" + std::to_string(*place) + "] of " + std::to_string(all);
                 return;
             }
@@ -89,11 +102,12 @@ class Walk : public hi::IRVisitor {
         }
     }
     void visit(const hi::IfThenElse* op) override {
+        // All of it is reckoned out, whatever its first part tells.
+        op->condition.accept(this);
         const Number is_true = values_.value(op->condition);
         if (!is_true || is_over()) {
             return;
         }
-        op->condition.accept(this);
         const hi::Stmt& taken = *is_true != 0 ? op->then_case : op->else_case;
         if (taken.defined()) {
             taken.accept(this);
@@ -143,9 +157,9 @@ class Walk : public hi::IRVisitor {
 
 }  // namespace
 
-std::string access_beyond(const hi::Stmt& code, const BufferRegions& regions,
+std::string access_beyond(const hi::Stmt& code, const BufferRegions& regions, const BufferStrides& strides,
                           const std::map<std::string, double>& scalars) {
-    Walk walk(regions, scalars);
+    Walk walk(regions, strides, scalars);
     code.accept(&walk);
     return walk.found;
 }

@@ -66,12 +66,16 @@ std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
 }  // namespace
 
 PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed,
-                             bool are_sizes_fixed)
+                             bool are_sizes_fixed, std::span<const int32_t> at_root)
     : dag(std::move(pipeline)), id(next_id()), has_fixed_sizes(are_sizes_fixed), growth(*dag) {
     const size_t count = dag->funcs.size();
     is_closed.resize(count);
     for (int32_t func : closed) {
         is_closed.at(static_cast<size_t>(func)) = 1;
+    }
+    is_at_root.resize(count);
+    for (int32_t func : at_root) {
+        is_at_root.at(static_cast<size_t>(func)) = !dag->funcs[static_cast<size_t>(func)].must_inline;
     }
     consumers.resize(count);
     must_inline.resize(count);
@@ -104,7 +108,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
             continue;
         }
         const Stage& pure = dag->stages[static_cast<size_t>(func.stages[0])];
-        const bool is_pointless = pure.is_identity && !func.is_wrapper;
+        const bool is_pointless = pure.is_identity && !func.is_wrapper && !is_at_root[f];
         must_inline[f] = func.is_inlinable && !is_closed[f] && (is_pointless || func.must_inline);
         order.push_back(static_cast<int32_t>(f));
     }

@@ -21,9 +21,10 @@ struct Consumer {
 };
 
 struct PipelineIndex {
-    // `closed`: Funcs whose loops are not known.
+    // `closed`: Funcs whose loops are not known; `at_root`: Funcs that nothing makes inline but that Halide compiles
+    // them no other way.
     explicit PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed = {},
-                           bool are_sizes_fixed = false);
+                           bool are_sizes_fixed = false, std::span<const int32_t> at_root = {});
 
     std::shared_ptr<const PipelineDag> dag;
     uint64_t id;                                   // of this object, in this process: no other has it, ever
@@ -32,6 +33,7 @@ struct PipelineIndex {
     std::vector<int32_t> order;                    // Func ids, outputs first: every consumer before its producers
     std::vector<uint8_t> must_inline;              // [Funcs] a single load, or asked for points without bounds
     std::vector<uint8_t> is_closed;                // [Funcs] nothing may be computed in its loops
+    std::vector<uint8_t> is_at_root;               // [Funcs] is to be computed at root
     std::vector<uint8_t> has_identity_computed;    // [Funcs] the region computed is the region required
     std::vector<int64_t> minimum_points;           // [Stages] points that must be computed once, at root
     std::vector<int64_t> root_points;              // [Funcs] points of the region required at root

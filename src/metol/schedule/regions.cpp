@@ -229,17 +229,23 @@ void Regions::narrow(int stage_id, const Site& site, Box& box) const {
             sizes[loop] *= nest.levels[static_cast<size_t>(site.level)][loop];
         }
     }
+    const bool is_whole =
+        iteration_ == kWholeTile && nest.is_parallel && nest_[index_.stage(stage_id).func].placement == Placement::Root;
     for (int i = 0; i < box.dimensions; i++) {
         const int64_t size = sizes[static_cast<size_t>(i)];
         const int64_t extent = box[i].extent();
-        if (size < extent) {
+        if (size < extent || (is_whole && size > extent)) {
             box[i].min += offset_of(stage_id, i, extent, size);
-            box[i].max = std::min(box[i].max, box[i].min + size - 1);
+            const int64_t last = box[i].min + size - 1;
+            box[i].max = is_whole ? last : std::min(box[i].max, last);
         }
     }
 }
 
 int64_t Regions::offset_of(int stage_id, int loop, int64_t extent, int64_t size) const {
+    if (iteration_ == kWholeTile) {
+        return 0;
+    }
     const int64_t middle = ((extent + size - 1) / size - 1) / 2 * size;
     if (iteration_ == 0) {
         return middle;

@@ -42,6 +42,10 @@ struct Box {
 // Iterations of each loop that there are to look at where they differ, numbered from 1; number 0 is the middle one.
 inline constexpr int kIterations = 4;
 
+// Number of the iteration that is at the beginning of all loops, where tiles at root are whole even of loops that are
+// estimated to be shorter: what a block may come to hold of a larger output.
+inline constexpr int kWholeTile = -1;
+
 // Number of the iteration that is at borders of the Func at root (borders.hpp), and in the middle of all other loops:
 // two bits a dimension, for its beginning and its end.
 inline int iteration_at_borders(uint32_t ends) {

@@ -30,8 +30,9 @@ std::vector<std::vector<int32_t>> tilings(std::span<const int32_t> trips, int64_
 }
 
 int32_t power_of_two_at_least(int64_t value) {
+    constexpr int32_t kLargest = 1 << 30;  // extents of Halide are below 2^31
     int32_t power = 1;
-    while (power < value) {
+    while (power < value && power < kLargest) {
         power *= 2;
     }
     return power;

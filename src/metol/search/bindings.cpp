@@ -95,7 +95,10 @@ void bind_options(py::module_& m) {
                 }
             },
             py::arg("func"), py::arg("is_inline"),
-            "Leaves the schedule of a Func to somebody else: it is inline, or has loops in which nothing is computed.");
+            "Leaves the schedule of a Func to somebody else: it is inline, or has loops in which nothing is computed.")
+        .def(
+            "hold_at_root", [](metol::SpaceOptions& options, int func) { options.at_root.push_back(func); },
+            py::arg("func"), "Has a Func computed at root, unless Halide compiles it inline alone.");
 }
 
 void bind_states(py::module_& m) {

@@ -105,7 +105,8 @@ Decision DecisionFamily::decode(int64_t number) const {
 
 Space::Space(std::shared_ptr<const PipelineDag> dag, std::shared_ptr<const Target> target, const SpaceOptions& options,
              int threads)
-    : Space(std::make_shared<const PipelineIndex>(std::move(dag), options.closed, options.has_fixed_sizes),
+    : Space(std::make_shared<const PipelineIndex>(std::move(dag), options.closed, options.has_fixed_sizes,
+                                                  options.at_root),
             std::move(target), options, std::make_shared<Shared>(threads)) {}
 
 Space::Space(std::shared_ptr<const PipelineIndex> index, std::shared_ptr<const Target> target,

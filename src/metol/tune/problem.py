@@ -29,7 +29,7 @@ from metol.measure import (
     save_pipeline,
 )
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap
+from metol.pipeline import EstimateMap, base_name
 from metol.planner import Planner
 from metol.targets import Machine, parse_target
 from metol.tune.machine_identity import fingerprint, machine_identity
@@ -156,7 +156,7 @@ class Problem:
             folder.cleanup()
             raise
         self._folder = folder
-        outputs = ", ".join(func.name().split("$")[0] for func in self.planner.pipeline.outputs())
+        outputs = ", ".join(base_name(func.name()) for func in self.planner.pipeline.outputs())
         label = str(named) if isinstance(named, PipelineSource) else outputs
         return PipelineSource(SourceKind.SERIALIZED, str(file)), label
 

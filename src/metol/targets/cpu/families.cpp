@@ -76,7 +76,7 @@ std::vector<DecisionFamily> location_families(const PipelineIndex& index, const 
                                               const SpaceOptions& options) {
     std::vector<DecisionFamily> families = inline_and_root(index, func, options);
     const bool is_inline = families.back().base.kind == DecisionKind::Inline;
-    if (is_inline || !options.allow_compute_at || index.func(func).is_output || index.func(func).is_extern) {
+    if (is_inline || !options.allow_compute_at || !may_be_computed_inside(index, func)) {
         return families;
     }
     const std::vector<Site> sites = common_sites(index, nest, func);
@@ -227,7 +227,10 @@ std::vector<DecisionFamily> reduction_families(const PipelineIndex& index, const
     decision.stage = step.stage;
     decision.trips.fill(1);
     std::vector<DecisionFamily> families;
-    const bool can_unroll = options.allow_unroll && options.allow_reductions && !stage.has_data_dependent_write;
+    // Unrolled, a condition is reckoned out together with the guards of loops further out, which may be all that keeps
+    // what it reads inside.
+    const bool can_unroll = options.allow_unroll && options.allow_reductions && !stage.has_data_dependent_write &&
+                            !stage.has_loading_condition;
     for (const Trips& tile : can_unroll ? reduction_tiles(stage, loops) : std::vector<Trips>{unit_trips()}) {
         decision.trips = tile;
         decision.outside = 0;
@@ -389,7 +392,7 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
     const Site site{decision.stage, decision.level, Site::kAllLoops};
     const std::vector<Site> sites = common_sites(index, nest, decision.func);
     const bool is_there = std::find(sites.begin(), sites.end(), site) != sites.end();
-    const bool may_stay = !index.func(decision.func).is_output && !index.func(decision.func).is_extern;
-    return is_there && may_stay && !(decision.is_split && is_parallel_level(index, nest, site));
+    const bool cuts_tasks = decision.is_split && is_parallel_level(index, nest, site);
+    return is_there && !cuts_tasks && may_be_computed_inside(index, decision.func);
 }
 }  // namespace metol::cpu

@@ -18,7 +18,8 @@ int host_of_chunks(const PipelineIndex& index, const LoopNest& nest, int func) {
     const Stage& stage = index.stage(host);
     const StageNest& own = nest_of(index, nest, host);
     const bool has_threads = own.vector_loop >= 0 && !is_atomic(stage, own);
-    if (!has_threads || nest[stage.func].placement != Placement::Root || stage.has_predicate) {
+    const bool is_closed = index.is_closed[static_cast<size_t>(stage.func)];
+    if (!has_threads || is_closed || nest[stage.func].placement != Placement::Root || stage.has_predicate) {
         return -1;
     }
     // What is in its blocks already was made for whole loops.

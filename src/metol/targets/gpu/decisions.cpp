@@ -15,6 +15,8 @@ namespace {
 void tile_by_default(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, size_t first,
                      FuncSchedule& schedule) {
     Regions regions(index, nest);
+    Regions of_whole_blocks(index, nest, kWholeTile);
+    const bool is_in_block = schedule.placement == Placement::At && !is_in_thread(schedule) && !index.has_fixed_sizes;
     const Func& func = index.func(schedule.func);
     schedule.stages.resize(func.stages.size());
     for (size_t s = first; s < func.stages.size(); s++) {
@@ -24,7 +26,9 @@ void tile_by_default(const GpuParameters& machine, const PipelineIndex& index, c
         if (func.is_wrapper && !is_in_thread(schedule)) {
             tile = default_copy_tile(index, nest, stage, loops, schedule.compute);
         } else if (!machine.keeps_on_host(schedule.func)) {
-            tile = default_tile(machine, index, stage, loops, schedule, schedule.innermost_dim);
+            // As many points a thread as it takes where the block has all its threads.
+            const Box whole = is_in_block ? of_whole_blocks.loops(func.stages[s], schedule.compute) : loops;
+            tile = default_tile(machine, index, stage, whole, schedule, schedule.innermost_dim);
         }
         schedule.stages[s] = make_nest(stage, loops, schedule, tile);
     }
@@ -38,7 +42,8 @@ Pruned check_kernel(const GpuParameters& machine, const PipelineIndex& index, co
         if (nest_of(index, nest, root).vector_loop < 0) {
             continue;
         }
-        const Kernel made = kernel(index, nest, regions, root, index.order);
+        const Kernel estimated = kernel(index, nest, regions, root, index.order);
+        const Kernel made = index.has_fixed_sizes ? estimated : with_whole_blocks(index, nest, estimated, index.order);
         if (made.threads_per_block() > machine.max_threads_per_block) {
             return Pruned::TooManyThreads;
         }

@@ -35,15 +35,14 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
         families.erase(families.begin());
     }
     // Nothing is computed twice, and nothing stored (Anderson et al. 2021, §4).
-    const bool is_copy = index.func(func).is_wrapper;
+    const bool is_copy = index.func(func).is_wrapper && !index.is_at_root[static_cast<size_t>(func)];
     const bool is_free =
         families.size() > 1 && !is_copy && is_read_pointwise(index, nest, func) && fits_inline(index, nest, func);
     if (is_free) {
         families.resize(1);
     }
     const bool is_inline = families.back().base.kind == DecisionKind::Inline;
-    const bool is_ours =
-        !is_inline && !index.func(func).is_output && !index.func(func).is_extern && !machine.keeps_on_host(func);
+    const bool is_ours = !is_inline && may_be_computed_inside(index, func) && !machine.keeps_on_host(func);
     // A kernel that does nothing but copy brings nothing; a copy that is inlined is not there.
     if (is_copy) {
         families.resize(1);
@@ -186,7 +185,7 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
         case DecisionKind::Parallel:
             return nest[decision.func].placement == Placement::Root;
         case DecisionKind::Inline:
-            return index.func(decision.func).is_inlinable;
+            return may_be_inline(index, decision.func);
         case DecisionKind::At: {
             const int level = decision.is_split ? int{kBlocks} : int{decision.level};
             if (!has_constant_region(index, nest, decision.func) || !fits_level(index, nest, decision.func, level)) {
@@ -200,7 +199,7 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
             return std::find(sites.begin(), sites.end(), wanted) != sites.end();
         }
         case DecisionKind::Root:
-            return !index.func(decision.func).is_wrapper;
+            return !index.func(decision.func).is_wrapper || index.is_at_root[static_cast<size_t>(decision.func)];
         case DecisionKind::Keep:
             return true;
         default:

@@ -30,7 +30,8 @@ std::vector<Site> places(const PipelineIndex& index, const LoopNest& nest, int s
     const FuncSchedule& schedule = nest[stage.func];
     const StageNest& own = nest_of(index, nest, stage_id);
     std::vector<Site> sites;
-    if (stage.is_extern || stage.is_undef || is_atomic(stage, own)) {
+    const bool is_closed = index.is_closed[static_cast<size_t>(stage.func)];
+    if (stage.is_extern || stage.is_undef || is_closed || is_atomic(stage, own)) {
         return sites;
     }
     if (schedule.placement == Placement::At) {
@@ -188,14 +189,27 @@ class ReadMotion {
     std::map<int, std::optional<Slopes>> motions_;
 };
 
-// Do all that read a Func inside the threads of a Stage move alike, so that they stay as far apart as they are?
-bool is_read_together(const PipelineIndex& index, const LoopNest& nest, int func) {
+// Do all that read a Func inside a Stage of a kernel, the one that `host_of` tells of any of them, move alike, so that
+// they stay as far apart as they are?
+template <typename HostOf>
+bool is_read_together(const PipelineIndex& index, const LoopNest& nest, int func, const HostOf& host_of) {
     const std::vector<int> readers = readers_of(index, nest, func);
-    if (readers.empty()) {
-        return true;
+    return readers.empty() || ReadMotion(index, nest, host_of(index, nest, readers.front())).of(func).has_value();
+}
+
+// Does what a block needs of a Func inside it move with the block in steps, as of f(x / 2)?
+bool is_needed_in_steps(const PipelineIndex& index, const LoopNest& nest, int func) {
+    if (nest[func].placement != Placement::At) {
+        return false;
     }
-    const int host = host_of_threads(index, nest, readers.front());
-    return ReadMotion(index, nest, host).of(func).has_value();
+    return std::ranges::any_of(readers_of(index, nest, func), [&](int reader) {
+        const auto& accesses = effective_reads(index, nest, reader)->accesses;
+        const auto has_steps = [&](const EffectiveAccess& access) {
+            return access.producer == func && access.step_ways > 0;
+        };
+        const int own = index.stage(reader).func;
+        return own != func && (std::ranges::any_of(accesses, has_steps) || is_needed_in_steps(index, nest, own));
+    });
 }
 
 // Is the number of points of a thread along a loop one that Halide knows, where guards cut off some of them? It does of
@@ -222,6 +236,22 @@ double tile_registers(const Stage& stage, const StageNest& nest) {
     }
     const double words = std::max(1.0, std::ceil(stage.widest_bytes / kRegisterBytes));
     return kRegistersPerPoint * std::min<double>(points, kMaxPoints) * words;
+}
+
+// Is a block of a Stage at root longer than some loop of it?
+bool outgrows_its_loops(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const Stage& stage = index.stage(stage_id);
+    const StageNest& own = nest_of(index, nest, stage_id);
+    Regions regions(index, nest);
+    const Box& loops = regions.loops(stage_id, Site{});
+    for (int i = 0; i < loops.dimensions; i++) {
+        const auto loop = static_cast<size_t>(i);
+        const int64_t size = int64_t{own.levels[kThreads][loop]} * own.levels[kPoint][loop];
+        if (!stage.loops[loop].is_reduction && size > loops[i].extent()) {
+            return true;
+        }
+    }
+    return false;
 }
 
 }  // namespace
@@ -314,7 +344,7 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
             // Halide proves of no float, and of no two ways with steps on one of them, that both ends of what is read
             // move together; a region then takes the extent of all blocks.
             ways += std::max(1, access.step_ways);
-            has_steps = has_steps || access.step_ways > 0;
+            has_steps = has_steps || access.step_ways > 0 || is_needed_in_steps(index, nest, stage.func);
             if (access.has_floats || (has_steps && ways > 1)) {
                 return false;
             }
@@ -328,11 +358,15 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
             }
         }
     }
-    return true;
+    return is_read_together(index, nest, func, kernel_of);
 }
 
 bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int func) {
-    if (!is_read_together(index, nest, func)) {
+    const auto is_ended_by_a_load = [&](int32_t stage) { return index.stage(stage).has_loading_condition; };
+    if (std::ranges::any_of(index.func(func).stages, is_ended_by_a_load)) {
+        return false;
+    }
+    if (!is_read_together(index, nest, func, host_of_threads)) {
         return false;
     }
     for (int reader : readers_of(index, nest, func)) {
@@ -407,6 +441,36 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
     }
     made.registers = kBaseRegisters + tile + made.thread_bytes / kRegisterBytes;
     return made;
+}
+
+Kernel with_whole_blocks(const PipelineIndex& index, const LoopNest& nest, Kernel kernel,
+                         std::span<const int32_t> funcs) {
+    if (!outgrows_its_loops(index, nest, kernel.stage)) {
+        return kernel;
+    }
+    Regions regions(index, nest, kWholeTile);
+    kernel.shared_bytes = 0;
+    for (int32_t func : funcs) {
+        const FuncSchedule& schedule = nest[func];
+        const bool is_inside =
+            schedule.placement == Placement::At && kernel_of(index, nest, schedule.compute.stage) == kernel.stage;
+        if (!is_inside || is_in_thread(schedule)) {
+            continue;
+        }
+        kernel.shared_bytes +=
+            static_cast<double>(regions.computed(func, schedule.compute).points()) * index.func(func).bytes_per_point();
+        for (size_t s = 0; s < schedule.stages.size(); s++) {
+            const int stage = index.func(func).stages[s];
+            const auto spread = thread_loops(index.stage(stage), schedule.stages[s]);
+            const Box& loops = regions.loops(stage, schedule.compute);
+            for (size_t d = 0; d < kBlockDimensions && spread[d] >= 0; d++) {
+                const int32_t points = schedule.stages[s].levels[kPoint][static_cast<size_t>(spread[d])];
+                const int64_t count = divide_up(loops[spread[d]].extent(), points);
+                kernel.threads[d] = std::max(kernel.threads[d], static_cast<int32_t>(count));
+            }
+        }
+    }
+    return kernel;
 }
 
 }  // namespace metol::gpu

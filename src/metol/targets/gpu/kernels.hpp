@@ -57,7 +57,8 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
 
 // Does one thread need the same number of points of a Func wherever it is? Where a guard cuts off some of them, Halide
 // 21 allocates global memory of too small a size for what it would else keep in registers, unless it is told this
-// number (lower/gpu.py): what has none is not computed in threads.
+// number (lower/gpu.py): what has none is not computed in threads. Nor is what ends where a load says, which would be
+// reckoned out for the points that are cut off as well.
 bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int func);
 
 // May a Func lie in shared memory beside others, of wider types? Halide 21 places each of them at a word of the widest,
@@ -68,5 +69,10 @@ bool can_be_padded(const PipelineIndex& index, int func);
 // The kernel of a Stage at root; `funcs` are those that may be inside it, in any order, others among them or not.
 Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int stage,
               std::span<const int32_t> funcs);
+
+// The same kernel where its output is at least as large as a block: with all the threads, and the shared memory, that a
+// block then has. Of a shorter one, too, Halide may compute all that a whole block needs.
+Kernel with_whole_blocks(const PipelineIndex& index, const LoopNest& nest, Kernel kernel,
+                         std::span<const int32_t> funcs);
 
 }  // namespace metol::gpu

@@ -101,7 +101,9 @@ StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& sc
             nest.levels[kPoint][i] = extent;
             continue;
         }
-        const int32_t points = std::min(tile.points[i], extent);
+        // A guard inside of it would be reckoned out together with the condition, as where that is unrolled.
+        const int32_t points =
+            stage.has_loading_condition && !is_atomic(stage, nest) ? 1 : std::min(tile.points[i], extent);
         nest.levels[kPoint][i] = points;
         nest.levels[kThreads][i] = nest.is_parallel ? tile.threads[i] : divide_up(extent, points);
         nest.levels[kBlocks][i] = nest.is_parallel ? divide_up(extent, points * tile.threads[i]) : 1;
@@ -128,7 +130,7 @@ int64_t unrolled_iterations(const Stage& stage, const FuncSchedule& schedule, co
     if (is_own && points > kMostUnrolled) {
         return 1;
     }
-    for (size_t i = 0; i < stage.loops.size() && !is_reducing; i++) {
+    for (size_t i = 0; i < stage.loops.size() && !is_reducing && !stage.has_loading_condition; i++) {
         if (!stage.loops[i].is_reduction) {
             continue;
         }
