@@ -12,7 +12,8 @@ import metol
 from metol import SearchOptions
 from metol.candidates import last_resorts
 from metol.lower import Tail
-from metol.pipeline import extract, funcs_before_outputs
+from metol.measure import PipelineSource
+from metol.pipeline import Staging, base_name, extract, funcs_before_outputs
 from metol.planner import Planner
 
 Build = Callable[[], hl.Pipeline]
@@ -108,7 +109,32 @@ def test_producers_further_up_are_free() -> None:
     output[X, Y] = stencil[X, Y]
     output[X, Y] += stencil[X, Y]
     dag = extract(finish(output))
-    assert [dag.funcs[func].name.split("$")[0] for func in funcs_before_outputs(dag)] == ["stencil"]
+    assert [base_name(dag.funcs[func].name) for func in funcs_before_outputs(dag)] == ["stencil"]
+
+
+def test_copies_are_part_of_what_reads_them() -> None:
+    """A copy that search makes for an update is no Func of its own that could be at root: what it copies is."""
+    source, output = doubled(), hl.Func("output")
+    r = hl.RDom([(0, 5)])
+    output[X, Y] = 0
+    output[X, Y] += source[X, Y] * r
+    pipeline = finish(output)
+    names = ["doubled", "output"]
+    plain = extract(pipeline)
+    ids = [next(i for i, func in enumerate(plain.funcs) if base_name(func.name) == name) for name in names]
+    origins = [plain.funcs[func].origin for func in ids]
+    dag = extract(pipeline, stagings=(Staging(*origins),))
+    assert any(func.is_wrapper for func in dag.funcs)
+    assert [base_name(dag.funcs[func].name) for func in funcs_before_outputs(dag)] == ["doubled"]
+
+
+@pytest.mark.slow
+def test_gpu_forms_with_copies_are_searched() -> None:
+    """Of this random program, the search for a GPU looks at copies of what comes before an output."""
+    source = PipelineSource.parse("random:830073/most_funcs=16")
+    options = SearchOptions(strategy="random", refine=False, seed=830073000, may_alias=True)
+    planner = Planner(source.build(), options, target="cuda", gpu="h200", threads=2)
+    assert planner.search().result is not None
 
 
 @pytest.mark.parametrize(("target", "gpu"), [("host", None), ("host-opencl", "opencl-cpu")])

@@ -24,11 +24,14 @@ def funcs_before_outputs(dag: PipelineDag) -> frozenset[int]:
 
 
 def _producers(dag: PipelineDag, stage: _core.Stage) -> set[int]:
-    """The Funcs that are computed for a Stage and can be at root; what Halide compiles inline alone is part of it."""
+    """The Funcs that are computed for a Stage and can be at root.
+
+    What Halide compiles inline alone is part of the Stage, and so is a copy for it.
+    """
     found: set[int] = set()
     for edge in stage.edges:
         func = dag.funcs[edge.producer]
-        if func.must_inline:
+        if func.must_inline or func.is_wrapper:
             found |= _producers(dag, dag.stages[func.stages[0]])
         elif not func.is_input and not func.is_output:
             found.add(edge.producer)

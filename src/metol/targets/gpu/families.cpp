@@ -35,7 +35,7 @@ std::vector<DecisionFamily> location_families(const GpuParameters& machine, cons
         families.erase(families.begin());
     }
     // Nothing is computed twice, and nothing stored (Anderson et al. 2021, §4).
-    const bool is_copy = index.func(func).is_wrapper && !index.is_at_root[static_cast<size_t>(func)];
+    const bool is_copy = index.func(func).is_wrapper;
     const bool is_free =
         families.size() > 1 && !is_copy && is_read_pointwise(index, nest, func) && fits_inline(index, nest, func);
     if (is_free) {
@@ -199,7 +199,7 @@ bool is_offered(const PipelineIndex& index, const LoopNest& nest, const Decision
             return std::find(sites.begin(), sites.end(), wanted) != sites.end();
         }
         case DecisionKind::Root:
-            return !index.func(decision.func).is_wrapper || index.is_at_root[static_cast<size_t>(decision.func)];
+            return !index.func(decision.func).is_wrapper;
         case DecisionKind::Keep:
             return true;
         default:
