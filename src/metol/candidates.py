@@ -211,8 +211,11 @@ def last_resorts(start: Form, machine: Machine, options: LoweringOptions) -> Ite
     if isinstance(machine, CpuMachine):
         yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept, held))
     else:
-        kernels = one_kernel_each(start.space).describe()
-        yield Candidate("safe", partial(target_directives, machine, start.dag, kernels, options))
+
+        def kernels() -> tuple[Directive, ...]:
+            return target_directives(machine, start.dag, one_kernel_each(start.space).describe(), options)
+
+        yield Candidate("safe", kernels)
     yield Candidate("root", partial(root_directives, start.dag, options.kept))
     if not held:
         yield Candidate("none", tuple)

@@ -5,6 +5,7 @@ field appears in tables and tests by itself.
 """
 
 import ast
+import functools
 import inspect
 import textwrap
 from dataclasses import dataclass, fields
@@ -38,6 +39,7 @@ class Switch:
         return SearchOptions(**changes)
 
 
+@functools.cache
 def switches() -> tuple[Switch, ...]:
     """List all switches of `SearchOptions`."""
     told = _docstrings(SearchOptions)

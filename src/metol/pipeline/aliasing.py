@@ -20,7 +20,7 @@ def funcs_before_outputs(dag: PipelineDag) -> frozenset[int]:
     outputs = [func for func in dag.funcs if func.is_output]
     first = 1 if len(outputs) == 1 else 0
     late = [dag.stages[stage] for output in outputs for stage in output.stages[first:]]
-    return frozenset(func for stage in late for func in _producers(dag, stage) if _needs_an_input(dag, func, set()))
+    return frozenset(func for stage in late for func in _producers(dag, stage)) & _funcs_on_inputs(dag)
 
 
 def _producers(dag: PipelineDag, stage: _core.Stage) -> set[int]:
@@ -38,8 +38,11 @@ def _producers(dag: PipelineDag, stage: _core.Stage) -> set[int]:
     return found
 
 
-def _needs_an_input(dag: PipelineDag, position: int, seen: set[int]) -> bool:
-    """Does a Func, or anything that is computed for it, read an input?"""
-    seen.add(position)
-    edges = (edge.producer for stage in dag.funcs[position].stages for edge in dag.stages[stage].edges)
-    return dag.funcs[position].is_input or any(_needs_an_input(dag, p, seen) for p in edges if p not in seen)
+def _funcs_on_inputs(dag: PipelineDag) -> set[int]:
+    """The Funcs that are inputs, or for which anything that reads one is computed."""
+    found: set[int] = set()
+    for position, func in enumerate(dag.funcs):  # producers first
+        edges = (edge for stage in func.stages for edge in dag.stages[stage].edges)
+        if func.is_input or any(edge.producer in found for edge in edges):
+            found.add(position)
+    return found

@@ -187,16 +187,6 @@ bool contains_load(const ExprGraph& graph, int32_t id, std::vector<int8_t>& know
     return answer;
 }
 
-// Does an expression read a Func?
-bool loads(const ExprGraph& graph, int32_t id, std::vector<uint8_t>& seen) {
-    if (std::exchange(seen[static_cast<size_t>(id)], uint8_t{1})) {
-        return false;
-    }
-    const ExprNode& node = graph.node(id);
-    return node.kind == ExprKind::Load ||
-           std::ranges::any_of(node.args, [&](int32_t arg) { return loads(graph, arg, seen); });
-}
-
 // Marks the loops along which a condition may turn from true to false. Not those of what is said to be likely, such as
 // that a split, which rfactor takes along as a condition, has not reached its end: Halide writes vectors out for the
 // case that it holds for all of their lanes.
@@ -255,9 +245,6 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     for (int32_t id : roots.conditions) {
         mark_loops(graph, id, seen, stage.condition_loops);
     }
-    seen.assign(seen.size(), 0);
-    stage.has_loading_condition =
-        std::ranges::any_of(roots.conditions, [&](int32_t id) { return loads(graph, id, seen); });
     stage.op_histogram.assign(kOpClassCount, 0.0f);
     const auto count = [&](OpClass op, float n = 1) { stage.op_histogram[static_cast<size_t>(op)] += n; };
     std::vector<int8_t> loads(static_cast<size_t>(graph.size()), -1);
@@ -305,6 +292,9 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     stage.expr_branching = strahler_number(graph, roots.values);
     for (int32_t coordinate : roots.coordinates) {
         stage.has_data_dependent_write = stage.has_data_dependent_write || contains_load(graph, coordinate, loads);
+    }
+    for (int32_t condition : roots.conditions) {
+        stage.has_loading_condition = stage.has_loading_condition || contains_load(graph, condition, loads);
     }
     count(stage.has_data_dependent_write ? OpClass::Scatter : OpClass::Store, static_cast<float>(roots.values.size()));
     for (const auto& [producer, found] : groups) {

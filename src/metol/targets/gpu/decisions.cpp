@@ -1,6 +1,7 @@
 #include "targets/gpu/decisions.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "schedule/inlining.hpp"
 #include "schedule/tilings.hpp"
@@ -15,8 +16,10 @@ namespace {
 void tile_by_default(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, size_t first,
                      FuncSchedule& schedule) {
     Regions regions(index, nest);
-    Regions of_whole_blocks(index, nest, kWholeTile);
-    const bool is_in_block = schedule.placement == Placement::At && !is_in_thread(schedule) && !index.has_fixed_sizes;
+    std::optional<Regions> of_whole_blocks;
+    if (schedule.placement == Placement::At && !is_in_thread(schedule) && !index.has_fixed_sizes) {
+        of_whole_blocks.emplace(index, nest, kWholeTile);
+    }
     const Func& func = index.func(schedule.func);
     schedule.stages.resize(func.stages.size());
     for (size_t s = first; s < func.stages.size(); s++) {
@@ -27,7 +30,7 @@ void tile_by_default(const GpuParameters& machine, const PipelineIndex& index, c
             tile = default_copy_tile(index, nest, stage, loops, schedule.compute);
         } else if (!machine.keeps_on_host(schedule.func)) {
             // As many points a thread as it takes where the block has all its threads.
-            const Box whole = is_in_block ? of_whole_blocks.loops(func.stages[s], schedule.compute) : loops;
+            const Box whole = of_whole_blocks ? of_whole_blocks->loops(func.stages[s], schedule.compute) : loops;
             tile = default_tile(machine, index, stage, whole, schedule, schedule.innermost_dim);
         }
         schedule.stages[s] = make_nest(stage, loops, schedule, tile);
@@ -43,7 +46,8 @@ Pruned check_kernel(const GpuParameters& machine, const PipelineIndex& index, co
             continue;
         }
         const Kernel estimated = kernel(index, nest, regions, root, index.order);
-        const Kernel made = index.has_fixed_sizes ? estimated : with_whole_blocks(index, nest, estimated, index.order);
+        const Kernel made =
+            index.has_fixed_sizes ? estimated : with_whole_blocks(index, nest, regions, estimated, index.order);
         if (made.threads_per_block() > machine.max_threads_per_block) {
             return Pruned::TooManyThreads;
         }

@@ -198,17 +198,18 @@ bool is_read_together(const PipelineIndex& index, const LoopNest& nest, int func
 }
 
 // Does what a block needs of a Func inside it move with the block in steps, as of f(x / 2)?
-bool is_needed_in_steps(const PipelineIndex& index, const LoopNest& nest, int func) {
-    if (nest[func].placement != Placement::At) {
+bool is_needed_in_steps(const PipelineIndex& index, const LoopNest& nest, int func, std::vector<uint8_t>& seen) {
+    seen.resize(index.dag->funcs.size());
+    if (std::exchange(seen[static_cast<size_t>(func)], 1) != 0 || nest[func].placement != Placement::At) {
         return false;
     }
     return std::ranges::any_of(readers_of(index, nest, func), [&](int reader) {
-        const auto& accesses = effective_reads(index, nest, reader)->accesses;
         const auto has_steps = [&](const EffectiveAccess& access) {
             return access.producer == func && access.step_ways > 0;
         };
         const int own = index.stage(reader).func;
-        return own != func && (std::ranges::any_of(accesses, has_steps) || is_needed_in_steps(index, nest, own));
+        return own != func && (std::ranges::any_of(effective_reads(index, nest, reader)->accesses, has_steps) ||
+                               is_needed_in_steps(index, nest, own, seen));
     });
 }
 
@@ -238,11 +239,22 @@ double tile_registers(const Stage& stage, const StageNest& nest) {
     return kRegistersPerPoint * std::min<double>(points, kMaxPoints) * words;
 }
 
+// Is a Func computed inside the kernel of a Stage at root?
+bool is_inside_kernel(const PipelineIndex& index, const LoopNest& nest, int func, int stage) {
+    const FuncSchedule& schedule = nest[func];
+    return schedule.placement == Placement::At && kernel_of(index, nest, schedule.compute.stage) == stage;
+}
+
+// What one block, or thread, stores of a Func inside a kernel.
+double bytes_inside(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {
+    const int64_t points = regions.computed(func, nest[func].compute).points();
+    return static_cast<double>(points) * index.func(func).bytes_per_point();
+}
+
 // Is a block of a Stage at root longer than some loop of it?
-bool outgrows_its_loops(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+bool outgrows_its_loops(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int stage_id) {
     const Stage& stage = index.stage(stage_id);
     const StageNest& own = nest_of(index, nest, stage_id);
-    Regions regions(index, nest);
     const Box& loops = regions.loops(stage_id, Site{});
     for (int i = 0; i < loops.dimensions; i++) {
         const auto loop = static_cast<size_t>(i);
@@ -335,8 +347,10 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
     }
     int ways = 0;
     bool has_steps = false;
+    std::vector<uint8_t> visited;
     for (int reader : readers_of(index, nest, func)) {
         const Stage& stage = index.stage(reader);
+        has_steps = has_steps || is_needed_in_steps(index, nest, stage.func, visited);
         for (const EffectiveAccess& access : effective_reads(index, nest, reader)->accesses) {
             if (access.producer != func) {
                 continue;
@@ -344,7 +358,7 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
             // Halide proves of no float, and of no two ways with steps on one of them, that both ends of what is read
             // move together; a region then takes the extent of all blocks.
             ways += std::max(1, access.step_ways);
-            has_steps = has_steps || access.step_ways > 0 || is_needed_in_steps(index, nest, stage.func);
+            has_steps = has_steps || access.step_ways > 0;
             if (access.has_floats || (has_steps && ways > 1)) {
                 return false;
             }
@@ -417,14 +431,13 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
     double tile = tile_registers(root, own);
     for (int32_t func : funcs) {
         const FuncSchedule& schedule = nest[func];
-        if (schedule.placement != Placement::At || kernel_of(index, nest, schedule.compute.stage) != stage_id) {
+        if (!is_inside_kernel(index, nest, func, stage_id)) {
             continue;
         }
         made.members++;
         made.is_guarded =
             made.is_guarded || (!index.func(root.func).is_output && reads_moving_input(index, nest, func));
-        const double bytes =
-            static_cast<double>(regions.computed(func, schedule.compute).points()) * index.func(func).bytes_per_point();
+        const double bytes = bytes_inside(index, nest, regions, func);
         if (is_in_thread(schedule)) {
             made.thread_bytes += bytes;
             continue;
@@ -443,26 +456,23 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
     return made;
 }
 
-Kernel with_whole_blocks(const PipelineIndex& index, const LoopNest& nest, Kernel kernel,
+Kernel with_whole_blocks(const PipelineIndex& index, const LoopNest& nest, Regions& regions, Kernel kernel,
                          std::span<const int32_t> funcs) {
-    if (!outgrows_its_loops(index, nest, kernel.stage)) {
+    if (!outgrows_its_loops(index, nest, regions, kernel.stage)) {
         return kernel;
     }
-    Regions regions(index, nest, kWholeTile);
+    Regions whole(index, nest, kWholeTile);
     kernel.shared_bytes = 0;
     for (int32_t func : funcs) {
         const FuncSchedule& schedule = nest[func];
-        const bool is_inside =
-            schedule.placement == Placement::At && kernel_of(index, nest, schedule.compute.stage) == kernel.stage;
-        if (!is_inside || is_in_thread(schedule)) {
+        if (!is_inside_kernel(index, nest, func, kernel.stage) || is_in_thread(schedule)) {
             continue;
         }
-        kernel.shared_bytes +=
-            static_cast<double>(regions.computed(func, schedule.compute).points()) * index.func(func).bytes_per_point();
+        kernel.shared_bytes += bytes_inside(index, nest, whole, func);
         for (size_t s = 0; s < schedule.stages.size(); s++) {
             const int stage = index.func(func).stages[s];
             const auto spread = thread_loops(index.stage(stage), schedule.stages[s]);
-            const Box& loops = regions.loops(stage, schedule.compute);
+            const Box& loops = whole.loops(stage, schedule.compute);
             for (size_t d = 0; d < kBlockDimensions && spread[d] >= 0; d++) {
                 const int32_t points = schedule.stages[s].levels[kPoint][static_cast<size_t>(spread[d])];
                 const int64_t count = divide_up(loops[spread[d]].extent(), points);

@@ -71,8 +71,8 @@ Kernel kernel(const PipelineIndex& index, const LoopNest& nest, Regions& regions
               std::span<const int32_t> funcs);
 
 // The same kernel where its output is at least as large as a block: with all the threads, and the shared memory, that a
-// block then has. Of a shorter one, too, Halide may compute all that a whole block needs.
-Kernel with_whole_blocks(const PipelineIndex& index, const LoopNest& nest, Kernel kernel,
+// block then has. Of a shorter one, too, Halide may compute all that a whole block needs. `regions` are the estimated.
+Kernel with_whole_blocks(const PipelineIndex& index, const LoopNest& nest, Regions& regions, Kernel kernel,
                          std::span<const int32_t> funcs);
 
 }  // namespace metol::gpu
