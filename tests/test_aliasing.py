@@ -6,6 +6,7 @@ from dataclasses import replace
 import halide as hl
 import numpy as np
 import pytest
+from slow_cases import EXHAUSTIVE
 from small_pipelines import HEIGHT, WIDTH, X, Y, finish, image
 
 import metol
@@ -78,10 +79,11 @@ SEARCHES = [SearchOptions(strategy="greedy", may_alias=True)] + [
 ]
 
 
+@pytest.mark.parametrize("searches", [SEARCHES[:3], pytest.param(SEARCHES[3:], marks=EXHAUSTIVE)])
 @pytest.mark.parametrize("build", [updated, reduced, two, copied])
-def test_schedules_are_right_in_place(build: Build) -> None:
+def test_schedules_are_right_in_place(build: Build, searches: list[SearchOptions]) -> None:
     expected = run_in_place(at_root(build), hl.get_host_target())
-    for options in SEARCHES:
+    for options in searches:
         pipeline = build()
         result = metol.autoschedule(pipeline, options=options, threads=2)
         assert result.origin == "search"

@@ -127,6 +127,7 @@ def measured(name: str, timeout_seconds: float = 60.0) -> tuple[Experiment, Outc
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_filters_and_memoization_are_measured() -> None:
     first, second = (get_experiment(f"anderson-table{number}") for number in (1, 2))
     assert first.measurement == second.measurement
@@ -150,6 +151,7 @@ def test_a_search_that_takes_too_long_is_stopped_and_says_so() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("ptxas")
 def test_ways_to_a_schedule_are_measured() -> None:
     experiment, found = measured("anderson-table4")
@@ -162,6 +164,7 @@ def test_ways_to_a_schedule_are_measured() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_memory_is_measured() -> None:
     _, found = measured("anderson-table5")
     assert len(found.points) == 6

@@ -249,6 +249,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("brief")
 def test_every_way_to_get_a_schedule_is_tried(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, "blur", "adams-fig8", "--budget", "3s", "--rounds", "2")
@@ -305,6 +306,7 @@ def test_kernels_that_could_not_be_made_are_told_and_counted() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, "blur", "limit", "--schedulers", "metol,hand", "--rounds", "2")
     pixels = 1534 * 2558
@@ -317,6 +319,7 @@ def test_the_limit_is_beyond_every_schedule(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("brief")
 def test_trees_are_beside_every_other_search(tmp_path: Path) -> None:
     words = ("--budget", "0.2s", "--rounds", "2")
@@ -347,6 +350,7 @@ def test_trees_tune_beside_beams_and_the_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_trees_and_their_children_have_a_speed(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, "blur", "tree-speed")
     assert (outcome.value("trees", "iterations_per_s") or 0) > 0

@@ -21,6 +21,7 @@ def failures(run: RandomRun, *, jobs: int = 2) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_searched_schedules_of_small_random_programs_are_right() -> None:
     assert failures(RandomRun(6, most_funcs=6)) == []
 

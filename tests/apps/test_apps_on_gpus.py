@@ -53,7 +53,7 @@ def test_grouping_computes_the_reference_on_the_emulated_gpu(name: str, computes
     [
         ("harris", "rtx2080ti", "sm_75"),
         ("matmul", "a100", "sm_80"),
-        ("harris", "h100", "sm_90"),
+        pytest.param("harris", "h100", "sm_90", marks=EXHAUSTIVE),
         pytest.param("matmul", "rtx2080ti", "sm_75", marks=EXHAUSTIVE),
         pytest.param("harris", "a100", "sm_80", marks=EXHAUSTIVE),
         pytest.param("matmul", "h100", "sm_90", marks=EXHAUSTIVE),

@@ -141,6 +141,7 @@ def check_residual_network(blocks: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_residual_network_of_one_block() -> None:
     check_residual_network(1)
 

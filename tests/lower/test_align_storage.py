@@ -77,7 +77,7 @@ def packed(space: _core.Space, leaf: _core.States) -> _core.States:
 
 @pytest.mark.parametrize(
     "build",
-    slow_but((), [blur, chain, pyramid, boundary, scan, tuples, transpose], further=[blur, pyramid, scan]),
+    slow_but((), [blur, chain, pyramid, boundary, scan, tuples, transpose], further=[blur, pyramid, boundary, scan]),
 )
 def test_padded_rows_keep_the_result(build: Build) -> None:
     dag, space = aligning_space(build)

@@ -54,7 +54,9 @@ def check(name: str, seeds: tuple[int, ...]) -> None:
             raise
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES, further=half_of(PIPELINES, QUICK_NAMES)))
+@pytest.mark.parametrize(
+    "name", slow_but(QUICK_NAMES, PIPELINES, further=half_of(PIPELINES, QUICK_NAMES) | {"channels"})
+)
 def test_random_loop_nests_keep_the_result(name: str) -> None:
     check(name, SEEDS)
 

@@ -53,7 +53,9 @@ def odd_width() -> hl.Pipeline:
     return finish(output, sizes=(37, 7))
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK_NAMES, PIPELINES, further=half_of(PIPELINES, QUICK_NAMES)))
+@pytest.mark.parametrize(
+    "name", slow_but(QUICK_NAMES, PIPELINES, further=half_of(PIPELINES, QUICK_NAMES) | {"symmetric"})
+)
 def test_only_the_estimated_size_runs(name: str) -> None:
     build = PIPELINES[name]
     runs = ExactRuns(name)

@@ -2,6 +2,7 @@
 
 import halide as hl
 import pytest
+from slow_cases import slow_but
 from small_pipelines import ExactRuns, image
 
 import metol
@@ -25,7 +26,7 @@ def named(first: str, second: str) -> hl.Pipeline:
 
 
 @pytest.mark.parametrize("target", ["host", pytest.param("host-cuda", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("names", COLLIDING)
+@pytest.mark.parametrize("names", slow_but(COLLIDING[3:4], COLLIDING, further=COLLIDING[4:]))
 def test_loops_may_have_any_names(names: tuple[str, str], target: str) -> None:
     # Of those at random for a GPU, some have more threads than a block may have.
     drawn = (("random", 1), ("random", 2)) if target == "host" else ()

@@ -6,6 +6,7 @@ import halide as hl
 import pytest
 from lower_cases import without_renames
 from peer_texts import printed_for_app, printed_now, read_text
+from slow_cases import half_of, slow_but
 from small_pipelines import HEIGHT, PIPELINES, WIDTH, ExactRuns, X, Y, finish, image, make_gate, sizes_of
 
 from metol.errors import ScheduleFormatError
@@ -17,6 +18,7 @@ from metol.pipeline import extract
 
 X_LOOP, Y_LOOP = Var("x"), Var("y")
 PEERS = ("mullapudi2016", "adams2019-greedy")
+MENDED = ("chain", "pyramid", "matmul_output", "sums_output", "in_place", "look_up", "half_boundary", "scan")
 
 
 def refuse_all(_: Schedule) -> str:
@@ -43,11 +45,8 @@ def test_what_the_gate_refuses_as_printed_is_accepted_once_mended(name: str, pee
     assert "it needs" in make_gate(PIPELINES[name]).refusal(printed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("peer", PEERS)
-@pytest.mark.parametrize(
-    "name", ["chain", "pyramid", "matmul_output", "sums_output", "in_place", "look_up", "half_boundary", "scan"]
-)
+@pytest.mark.parametrize("name", slow_but((), MENDED, further=half_of(MENDED, ())))
 def test_mended_schedule_is_right_at_every_size(name: str, peer: str) -> None:
     _, mended = mended_small(name, peer)
     ExactRuns(name).check(mended)

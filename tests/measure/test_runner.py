@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from slow_cases import EXHAUSTIVE
 
 from metol.errors import MetolError, UnknownAppError
 from metol.lower import Call, Directive, Schedule, Tail, Var, describe_funcs
@@ -68,7 +69,7 @@ def test_planted_failure_becomes_its_status(
     assert re.search(reason, row.detail), row.detail
 
 
-@pytest.mark.parametrize("builder", ["hangs", pytest.param("runs_forever", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("builder", ["hangs", pytest.param("runs_forever", marks=EXHAUSTIVE)])
 def test_hang_becomes_a_timeout(builder: str, planted, brief_options: RunOptions) -> None:
     (row,) = run(planted(builder), replace(brief_options, timeout_seconds=3), "reference")
     assert row.status is Status.TIMEOUT

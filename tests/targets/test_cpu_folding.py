@@ -90,7 +90,7 @@ def windows(build: Callable[[], hl.Pipeline], folder: Path) -> Iterator[tuple[st
     ("build", "whole"),
     [
         (in_turn, set()),
-        pytest.param(read_twice, {"first"}, marks=pytest.mark.slow),
+        pytest.param(read_twice, {"first"}, marks=EXHAUSTIVE),
         pytest.param(halved, {"first"}, marks=EXHAUSTIVE),
         pytest.param(summed, {"first"}, marks=EXHAUSTIVE),
     ],

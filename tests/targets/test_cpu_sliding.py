@@ -59,7 +59,9 @@ def sliding_leaves(space: _core.Space) -> Iterator[tuple[int, _core.States]]:
             yield windows, leaf
 
 
-@pytest.mark.parametrize("build", slow_but([open_fork], [chain, boundary, half_boundary, open_fork, clamped_fork]))
+@pytest.mark.parametrize(
+    "build", slow_but([open_fork], [chain, boundary, half_boundary, open_fork, clamped_fork], further=[chain, boundary])
+)
 def test_halide_reads_no_input_too_early(build: Callable[[], hl.Pipeline]) -> None:
     dag = extract(build())
     gate = make_gate(build)

@@ -51,7 +51,7 @@ def test_every_loop_nest_can_be_completed(build: Callable[[], hl.Pipeline]) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDERS)
-@pytest.mark.parametrize("strategy", ["random", "batch", "beam"])
+@pytest.mark.parametrize("strategy", [pytest.param("random", marks=pytest.mark.exhaustive), "batch", "beam"])
 def test_searches_end_with_a_schedule(strategy: str, build: Callable[[], hl.Pipeline]) -> None:
     for seed in range(3):
         options = SearchOptions(strategy=strategy, seed=seed, searches=4, budget_seconds=2)

@@ -127,7 +127,7 @@ def test_sums_of_several_points_go_to_no_memory_where_channels_are_guarded(tmp_p
 
 
 @pytest.mark.usefixtures("emulated_gpu")
-@pytest.mark.parametrize("name", slow_but(["layer"], ["layer", *SEVERAL], further=half_of(SEVERAL, ())))
+@pytest.mark.parametrize("name", slow_but(["layer"], ["layer", *SEVERAL], further={*half_of(SEVERAL, ()), "chain"}))
 def test_what_threads_compute_for_themselves_is_right_at_every_size(name: str) -> None:
     build = BUILDS[name]
     # Of a convolution's sizes, for a layer has as many channels.
