@@ -172,7 +172,7 @@ def evaluate(
     gpu: Annotated[str | None, _DeviceName] = None,
     report: Annotated[Path | None, typer.Option(help="Folder for plots.")] = None,
 ) -> None:
-    """Tell how well weights predict samples, program by program."""
+    """Tell how well weights predict samples, program by program, and what a rank correlation asks for."""
     from metol.cost import Weights
     from metol.cost_choice import ANALYTICAL
     from metol.train import (
@@ -196,6 +196,8 @@ def evaluate(
     result = evaluate_weights(trained, table, only_held_out=holdout)
     console.print(result.programs().to_rich())
     console.print(result.table().to_rich())
+    errors = ", ".join(f"{rank:.3f} if wrong by {error:.0%}" for error, rank in result.yardstick().items())
+    say(f"rank correlation of these samples with predictions that were right but for noise: {errors}")
     say(f"the core evaluates {rows_per_second(trained, table) / 1e6:.2f} million rows a second, on one core")
     if report is not None:
         say(f"plots: {', '.join(map(str, result.save_plots(report)))}")

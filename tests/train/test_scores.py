@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from metol.train.scores import Scores, score
+from metol.train.scores import Scores, rank_correlation_with_errors, score
 
 
 def scores_of(predicted: list[float], measured: list[float]) -> Scores:
@@ -62,6 +62,18 @@ def test_programs_count_alike_and_those_with_few_samples_do_not_count() -> None:
     assert [(one.program, one.samples) for one in scores.programs] == [("a", 5), ("b", 6)]
     assert scores.rank_correlation == pytest.approx(0)
     assert scores.regret == pytest.approx((0 + 5) / 2)
+
+
+@pytest.mark.parametrize("deviation", [0.1, 0.2])
+def test_the_closer_schedules_are_the_less_of_their_order_do_errors_leave(deviation: float) -> None:
+    def with_errors(step: float, by: float) -> float:
+        return rank_correlation_with_errors(np.exp(step * np.arange(20)), np.zeros(20, dtype=np.int64), ("a",), by)
+
+    assert with_errors(0.001, 0) == pytest.approx(1)
+    close, spread, far = (with_errors(step, deviation) for step in (0.001, 0.03, 3))
+    assert abs(close) < 0.2
+    assert 0.5 < spread < 0.98
+    assert far == pytest.approx(1)
 
 
 def test_scores_of_nothing_are_unknown() -> None:

@@ -18,7 +18,7 @@ from metol.text_table import TextTable
 from metol.train.predict import fit_trees, predict
 from metol.train.report import program_table, save_plots, score_table
 from metol.train.samples import ProgramSamples
-from metol.train.scores import Scores, score
+from metol.train.scores import Scores, rank_correlation_with_errors, score
 from metol.train.split import split_by_name, split_of
 from metol.train.table import FeatureTable
 
@@ -33,6 +33,7 @@ _OURS = "analytical and network"
 _TIMED_ROWS = 20_000
 _GOES = 10
 _ANALYTICAL = "analytical"
+_ERRORS = (0.1, 0.15, 0.2, 0.3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,14 @@ class Evaluation:
     def programs(self) -> TextTable:
         """Return the scores of the weights, program by program."""
         return program_table("Programs, by the weights", self.scores[_OURS])
+
+    def yardstick(self) -> dict[float, float]:
+        """Return rank correlations that predictions would have that are wrong by so much, as parts of the time."""
+        table = self.judged
+        return {
+            error: rank_correlation_with_errors(table.seconds, table.program_of_sample, table.programs, error)
+            for error in _ERRORS
+        }
 
     def save_plots(self, folder: Path) -> list[Path]:
         """Draw predictions, and how the loss fell; return the files."""

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ProgramScore", "Scores", "rank_correlation_of", "score"]
+__all__ = ["ProgramScore", "Scores", "rank_correlation_of", "rank_correlation_with_errors", "score"]
 
 Seconds = npt.NDArray[np.float64]
 
 # Of fewer schedules a rank correlation tells nothing.
 _LEAST_SAMPLES = 5
+# Draws of errors at random.
+_DRAWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,27 @@ def score(
             regret = float(times[int(np.argmin(guess))] / times.min() - 1)
             scores.append(ProgramScore(program, int(own.sum()), rank_correlation_of(guess, times), regret))
     return Scores(r2, tuple(scores))
+
+
+def rank_correlation_with_errors(
+    measured: Seconds, program_of_sample: npt.NDArray[np.int64], programs: tuple[str, ...], deviation: float
+) -> float:
+    """Return the rank correlation of predictions that are right but for errors at random, as a yardstick.
+
+    Schedules of a program can be so close to each other that only an exact model orders them.
+
+    Args:
+        measured: Seconds, [samples].
+        program_of_sample: Numbers in `programs`, [samples].
+        programs: As `score` takes them.
+        deviation: Standard deviation of the logarithm of predicted over measured time: 0.1 is about 10 %.
+    """
+    random = np.random.default_rng(0)
+    draws = [
+        score(measured * np.exp(random.normal(0, deviation, measured.shape)), measured, program_of_sample, programs)
+        for _ in range(_DRAWS)
+    ]
+    return float(np.mean([one.rank_correlation for one in draws]))
 
 
 def rank_correlation_of(a: Seconds, b: Seconds) -> float:
