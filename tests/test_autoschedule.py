@@ -1,28 +1,28 @@
 """From a pipeline to a schedule, and again from the file."""
 
+import pickle
 import sys
 from pathlib import Path
 
 import halide as hl
 import pytest
+from loop_nests import loops
 from small_pipelines import PIPELINES, ExactRuns, X, Y, blur, chain, finish, image
 
 import metol
 from metol import verification
 from metol.errors import (
     ExtractionError,
-    KeepError,
     MetolError,
     MissingEstimateError,
     ScheduleMismatchError,
+    SearchError,
     UndefinedPipelineError,
     UnsupportedTargetError,
 )
-from metol.lower import Call, Directive, Site, Tail, Var, describe_funcs
-from metol.lower.func_ref import pipeline_funcs
+from metol.lower import Call, Directive, Tail, Var
 from metol.measure import Acceptance, Measurement, Status
 from metol.options import SearchOptions
-from metol.pipeline import strip_schedules
 
 X_, XO, XI = Var("x"), Var("xo"), Var("xi")
 QUICK = SearchOptions(strategy="greedy")
@@ -32,12 +32,6 @@ def lowered(pipeline: hl.Pipeline, folder: Path) -> str:
     path = folder / "lowered.stmt"
     pipeline.compile_to_lowered_stmt(str(path), pipeline.infer_arguments(), hl.StmtOutputFormat.Text)
     return path.read_text(encoding="utf-8")
-
-
-def loops(pipeline: hl.Pipeline, capfd: pytest.CaptureFixture[str]) -> str:
-    capfd.readouterr()
-    pipeline.print_loop_nest()
-    return capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["blur", "matmul", "histogram", "two_outputs", "no_dimension"])
@@ -181,6 +175,22 @@ def test_time_budget_ends_the_search() -> None:
     result = metol.autoschedule(chain(), options=options, threads=1)
     assert not result.is_complete
     assert "stopped early" in result.summary()
+
+
+def test_a_result_goes_to_other_processes() -> None:
+    result = metol.autoschedule(blur(), options=QUICK, threads=2)
+    assert result.lower is not None
+    copy = pickle.loads(pickle.dumps(result))
+    assert copy == result
+    assert copy.lower is None
+    ExactRuns("blur").check(copy.schedule)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2"])
+@pytest.mark.parametrize("target", ["host", "host-cuda"])
+def test_what_is_no_number_of_threads_is_told(threads: object, target: str) -> None:
+    with pytest.raises(SearchError, match="1 thread or more, not"):
+        metol.autoschedule(blur(), options=QUICK, threads=threads, target=target)  # type: ignore[arg-type]
 
 
 def test_a_failed_call_leaves_the_pipeline_alone(capfd: pytest.CaptureFixture[str]) -> None:
@@ -342,85 +352,6 @@ def test_cancelled_search_gives_the_best_so_far() -> None:
     ExactRuns("chain").check(result.schedule)
 
 
-def hand_scheduled() -> hl.Pipeline:
-    """Three Funcs, of which the second has a schedule that nobody would find."""
-    source, output = image(48, 32), hl.Func("output")
-    first, second = hl.Func("first"), hl.Func("second")
-    first[X, Y] = source[X, Y] * source[X + 1, Y] + Y
-    second[X, Y] = first[X, Y] + first[X, Y + 1]
-    output[X, Y] = second[X, Y] - second[X + 1, Y + 2]
-    second.compute_root().split(X, hl.Var("by_hand"), hl.Var("inner"), 5, hl.TailStrategy.GuardWithIf)
-    return finish(output)
-
-
-@pytest.mark.parametrize("by_name", [True, False])
-def test_kept_func_keeps_its_schedule(by_name: bool, capfd: pytest.CaptureFixture[str]) -> None:
-    pipeline = hand_scheduled()
-    (second,) = (func for func in pipeline_funcs(pipeline) if func.name().startswith("second"))
-    result = metol.autoschedule(pipeline, options=QUICK, threads=2, keep=["second" if by_name else second])
-    nest = loops(pipeline, capfd)
-    assert "by_hand" in nest
-    (kept,) = result.schedule.kept
-    assert (result.schedule.funcs[kept.func].name, kept.placement) == ("second", "root")
-    assert kept.func not in {directive.func for directive in result.schedule.directives}
-    assert result.origin == "search"
-    assert "Schedule by hand, before: second" in result.to_python()
-    other = hand_scheduled()
-    metol.Schedule.from_json(result.schedule.to_json()).apply(other)
-    assert loops(other, capfd) == nest
-    ExactRuns("kept", hand_scheduled).check(result.schedule)
-
-
-def test_nothing_is_computed_in_the_loops_of_a_kept_func() -> None:
-    pipeline = hand_scheduled()
-    (second,) = (i for i, func in enumerate(describe_funcs(pipeline)) if func.name == "second")
-    result = metol.autoschedule(pipeline, options=SearchOptions(beam_width=8), threads=2, keep=["second"])
-    sites = [a for d in result.schedule.directives for a in d.args if isinstance(a, Site)]
-    assert second not in {site.func for site in sites}
-
-
-def test_kept_func_is_verified_with_its_schedule() -> None:
-    result = metol.autoschedule(hand_scheduled(), options=QUICK, threads=1, keep=["second"], verify=True)
-    assert "exact" in result.verification
-
-
-def test_schedule_refuses_a_pipeline_without_the_hand_written_part() -> None:
-    result = metol.autoschedule(hand_scheduled(), options=QUICK, threads=2, keep=["second"])
-    bare = hand_scheduled()
-    strip_schedules(bare)
-    with pytest.raises(
-        ScheduleMismatchError, match="`second` that is written by hand and puts it at the root; here it"
-    ):
-        result.schedule.apply(bare)
-
-
-def test_inline_may_be_what_is_kept() -> None:
-    result = metol.autoschedule(hand_scheduled(), options=QUICK, threads=2, keep=["first"])
-    (kept,) = result.schedule.kept
-    assert kept.placement == "inline"
-    ExactRuns("kept", lambda: stripped(hand_scheduled())).check(result.schedule)
-
-
-def stripped(pipeline: hl.Pipeline) -> hl.Pipeline:
-    strip_schedules(pipeline)
-    return pipeline
-
-
-def test_unknown_func_to_keep_is_told_with_those_that_there_are() -> None:
-    with pytest.raises(KeepError, match=r"no Func `third`.*first, second, output"):
-        metol.autoschedule(hand_scheduled(), options=QUICK, keep=["third"])
-
-
-def test_func_at_a_loop_of_one_that_is_scheduled_anew_cannot_be_kept() -> None:
-    pipeline = hand_scheduled()
-    first, second = (func for func in pipeline_funcs(pipeline) if func.name().split("$")[0] in ("first", "second"))
-    first.compute_at(second, Y)
-    with pytest.raises(KeepError, match="Keep `second`, too"):
-        metol.autoschedule(pipeline, options=QUICK, keep=[first])
-    result = metol.autoschedule(pipeline, options=QUICK, threads=2, keep=[first, second])
-    assert [kept.placement for kept in result.schedule.kept] == ["at", "root"]
-
-
 def with_extern_stage() -> hl.Func:
     source, output = image(48, 32), hl.Func("output")
     first, foreign = hl.Func("first"), hl.Func("foreign")
@@ -469,20 +400,6 @@ def test_pipeline_that_halide_refuses_too_is_an_error_about_what_was_read() -> N
 def test_what_verify_may_be_is_told() -> None:
     with pytest.raises(MetolError, match="True, False or `kernels`, not `kernel`"):
         metol.autoschedule(chain(), verify="kernel")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("is_scheduled", [False, True])
-def test_output_that_is_kept_is_at_root(is_scheduled: bool) -> None:
-    x, y = hl.Var("x"), hl.Var("y")
-    source, blurred, output = hl.ImageParam(hl.Int(32), 2, "source"), hl.Func("blurred"), hl.Func("output")
-    blurred[x, y] = source[x, y] * source[x + 1, y]
-    output[x, y] = blurred[x, y] + blurred[x, y + 1]
-    output.set_estimates([(0, 300), (0, 200)])
-    source.set_estimates([(0, 301), (0, 201)])
-    if is_scheduled:
-        output.parallel(y)
-    result = metol.autoschedule(hl.Pipeline(output), keep=[output])
-    assert result.origin == "search", result.fallbacks
 
 
 @pytest.mark.parametrize("sides", [None, [(0, 640), (0, 480)]])

@@ -277,6 +277,10 @@ class ShiftBy:
         g.source.set_estimates([(0, 100), (0, 100)])
         g.factor.set_estimate(3)
         g.result.set_estimates([(0, 64), (0, 48)])
+
+
+def sized(size):
+    return hl.Func("sized")
 """
 
 
@@ -297,6 +301,7 @@ def test_generator_is_scheduled_and_verified(tmp_path: Path) -> None:
         ("mine.py:ShiftBy?twice=perhaps", "`twice` is true or false, not `perhaps`"),
         ("mine.py:Shift", "has no function `Shift`; it has: ShiftBy"),
         ("mine.py:ShiftBy?twice", "`twice` is no GeneratorParam; write NAME=VALUE"),
+        ("mine.py:sized", "is called without arguments, and wants some: missing a required argument: 'size'"),
     ],
 )
 def test_mistake_about_a_generator_is_told_in_one_line(source: str, message: str, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from metol.targets.gpu import GpuMachine
         ({"dropout": 1.0}, "below 1"),
         ({"budget_seconds": 0.0}, "more than 0 seconds"),
         ({"budget_seconds": -1.0}, "more than 0 seconds"),
+        ({"budget_seconds": float("nan")}, "more than 0 seconds"),
+        ({"seed": -1}, "0 or more"),
     ],
 )
 def test_options_that_make_no_sense_raise(bad: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Pipelines that say what the strides of their buffers are: padded rows, every other element, four bytes a pixel."""
+"""Pipelines that say what the strides of their buffers are: padded rows, upside down, every other element."""
 
 from collections.abc import Callable
 
@@ -58,7 +58,27 @@ def three_of_four_bytes() -> hl.Pipeline:
     return finish(output, sizes=(*SIZE, 3))
 
 
-BUILDS = (padded_input, padded_output, every_other_element, as_wide_as_estimated, three_of_four_bytes)
+def upside_down() -> hl.Pipeline:
+    source = image(SIZE[0], SIZE[1] + 2)
+    source.dim(1).set_stride(-192)
+    return finish(stencil(source), sizes=SIZE)
+
+
+def output_upside_down() -> hl.Pipeline:
+    output = stencil(image(SIZE[0], SIZE[1] + 2))
+    output.output_buffer().dim(1).set_stride(-SIZE[0])
+    return finish(output, sizes=SIZE)
+
+
+BUILDS = (
+    padded_input,
+    padded_output,
+    every_other_element,
+    as_wide_as_estimated,
+    three_of_four_bytes,
+    upside_down,
+    output_upside_down,
+)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -93,6 +113,15 @@ def test_shapes_lie_in_memory_as_their_strides_say(
     assert view.shape == (3, 4, 5)
     assert view[2, 3, 4] == span - 1
     assert view[0, 0, 1] == strides[0]
+    assert BufferShape.of_array(view) == shape
+    np.testing.assert_array_equal(shape.view(shape.to_memory(view)), view)
+
+
+def test_what_lies_upside_down_begins_at_its_end() -> None:
+    shape = BufferShape("int32", (0, 0), (5, 4), (0, 1), (0, -8))
+    assert shape.strides == (1, -8)
+    view = shape.view(np.arange(3 * 8 + 5, dtype=np.int32))
+    assert (view[0, 0], view[0, 4], view[3, 0]) == (24, 28, 0)
     assert BufferShape.of_array(view) == shape
     np.testing.assert_array_equal(shape.view(shape.to_memory(view)), view)
 

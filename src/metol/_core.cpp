@@ -312,7 +312,15 @@ void bind_lowered(py::module_& m) {
                const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
                const std::map<std::string, double>& scalars) { return lowered.required(to_regions(regions), scalars); },
             py::arg("regions"), py::arg("scalars"),
-            "The region that each buffer must have, if buffers were of these (min, extent) a dimension.");
+            "The region that each buffer must have, if buffers were of these (min, extent) a dimension.")
+        .def(
+            "strides",
+            [](const metol::LoweredPipeline& lowered,
+               const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
+               const std::map<std::string, double>& scalars) { return lowered.strides(to_regions(regions), scalars); },
+            py::arg("regions"), py::arg("scalars"),
+            "Elements from one place to the next along each dimension of dense buffers of these (min, extent) a "
+            "dimension, but for what the pipeline says.");
     m.def(
         "copy_pipeline",
         [](const py::object& source, const py::object& target) { metol::copy_pipeline(source.ptr(), target.ptr()); },

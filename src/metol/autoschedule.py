@@ -7,9 +7,9 @@ as it is until a schedule has been accepted, so that an error or an interruption
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import halide as hl
 
@@ -64,7 +64,11 @@ class Result:
     """Why each schedule before this one was refused."""
     lower: Callable[[LoweringOptions], Schedule] | None = field(default=None, repr=False, compare=False)
     """Lowers the same loop nest by other rules, for measurements: what comes of it has been accepted by nobody. None
-    where no search found the schedule."""
+    where no search found the schedule, and in another process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What lowers again holds on to the pipeline, which stays where it is.
+        return Result, tuple(None if each.name == "lower" else getattr(self, each.name) for each in fields(self))
 
     def to_python(self) -> str:
         """Return Python source that makes the same calls without Metol."""
@@ -100,7 +104,7 @@ def autoschedule(
     options: SearchOptions | None = None,
     threads: int | None = None,
     verify: bool | Literal["kernels"] = False,
-    keep: Sequence[hl.Func | str] = (),
+    keep: Sequence[hl.Func | str] | hl.Func | str = (),
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Result:
     """Find a schedule for a pipeline and apply it, in place of whatever schedule it carries.
@@ -119,7 +123,8 @@ def autoschedule(
             CUDA, the kernels are compiled for the GPU to schedule for (extra `cuda`), and it is run where there is one;
             ``"kernels"`` leaves it at that, and runs nothing. One whose kernels spill registers gives way to the next
             best that does not.
-        keep: Funcs, or their names, that keep the schedule they have; all others are scheduled around them.
+        keep: Funcs, or their names, or a single one, that keep the schedule they have; all others are scheduled around
+            them.
         is_cancelled: Asked now and then; True ends the search with the best found so far.
 
     Returns:

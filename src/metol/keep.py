@@ -15,16 +15,18 @@ from metol.pipeline import base_name, func_names, placements
 __all__ = ["find_kept"]
 
 
-def find_kept(pipeline: object, keep: Sequence[hl.Func | str]) -> tuple[Kept, ...]:
+def find_kept(pipeline: object, keep: Sequence[hl.Func | str] | hl.Func | str) -> tuple[Kept, ...]:
     """Find the Funcs of a pipeline that are to keep their schedule.
 
     Args:
         pipeline: An hl.Pipeline, or the hl.Func of its only output, as its author scheduled it.
-        keep: The Funcs, or their names, with or without `$n`.
+        keep: The Funcs, or their names, with or without `$n`; or a single one.
 
     Raises:
         KeepError: No Func has that name, or several have, or its schedule names loops of a Func that is not kept.
     """
+    if isinstance(keep, str | hl.Func):
+        keep = (keep,)
     if not keep:
         return ()
     names = func_names(pipeline)

@@ -139,8 +139,10 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise SearchError(f"There is no search strategy `{self.strategy}`; there are {', '.join(STRATEGIES)}.")
-        if self.budget_seconds is not None and self.budget_seconds <= 0:
+        if self.budget_seconds is not None and not self.budget_seconds > 0:  # nor NaN
             raise SearchError(f"A search needs a budget of more than 0 seconds, not {self.budget_seconds}.")
+        if self.seed < 0:
+            raise SearchError(f"A seed is 0 or more, not {self.seed}.")
         require_fusion_mode(self.fusion)
         if self.strategy != "grouping":
             self.make()

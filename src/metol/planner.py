@@ -82,7 +82,7 @@ class Planner:
         machine: Machine | None = None,
         gpu: str | None = None,
         threads: int | None = None,
-        keep: Sequence[hl.Func | str] = (),
+        keep: Sequence[hl.Func | str] | hl.Func | str = (),
     ) -> None:
         """Read a pipeline; the arguments are those of `autoschedule`, and so are the errors."""
         parsed = parse_target(target)
@@ -256,7 +256,9 @@ class Planner:
 
     def _read_form(self, rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form:
         is_rewritten = rfactors or stagings
-        dag = extract(self.pipeline, self.estimates, rfactors=rfactors, stagings=stagings) if is_rewritten else self.dag
+        dag = self.dag
+        if is_rewritten:
+            dag = extract(self.pipeline, self.estimates, target=self.target, rfactors=rfactors, stagings=stagings)
         restrictions = self.options.space
         for keep in self.kept:
             restrictions.pin(keep.func, keep.placement == "inline")

@@ -43,7 +43,7 @@ class BufferShape:
     """The dimensions from innermost to outermost in memory; (0, 1, 2) is planar, (2, 0, 1) has channels interleaved."""
     gaps: tuple[int, ...] = ()
     """What the pipeline says of strides: the elements from one place to the next of each dimension, 0 of one that lies
-    as close to those inside it as it can. Empty where all do."""
+    as close to those inside it as it can, below 0 of one that lies upside down. Empty where all are close."""
 
     def __post_init__(self) -> None:
         """Assert that the fields agree about the number of dimensions."""
@@ -65,20 +65,25 @@ class BufferShape:
         close = 1
         for d in self.order:
             strides[d] = (self.gaps[d] if self.gaps else 0) or close
-            close = strides[d] * self.extents[d]
+            close = abs(strides[d]) * self.extents[d]
         return tuple(strides)
 
     @property
     def _span(self) -> int:
         """Elements from the first to the last of the buffer."""
-        lengths = [(extent - 1) * stride for extent, stride in zip(self.extents, self.strides, strict=True)]
-        return 1 + sum(lengths) if all(self.extents) else 0
+        return 1 + sum(map(abs, self._lengths)) if all(self.extents) else 0
+
+    @property
+    def _lengths(self) -> list[int]:
+        """Elements from the first place of each dimension to the last."""
+        return [(extent - 1) * stride for extent, stride in zip(self.extents, self.strides, strict=True)]
 
     def view(self, memory: Array) -> Array:
         """Return `memory`, an array of `memory_shape`, with its axes in the order [..., y, x] that Halide expects."""
         if self.gaps:
             steps = [stride * memory.itemsize for stride in reversed(self.strides)]
-            spread: Array = np.lib.stride_tricks.as_strided(memory, self.extents[::-1], steps)
+            first = -sum(length for length in self._lengths if length < 0) if memory.size else 0
+            spread: Array = np.lib.stride_tricks.as_strided(memory[first:], self.extents[::-1], steps)
             return spread
         axes_of_dims = {d: len(self.order) - 1 - place for place, d in enumerate(self.order)}
         view: Array = memory.transpose([axes_of_dims[d] for d in reversed(range(len(self.order)))])
@@ -117,12 +122,12 @@ class BufferShape:
         close = 1
         for d in self.order:
             gaps[d] = 0 if said[d] == close else said[d]
-            close = (gaps[d] or close) * self.extents[d]
+            close = abs(gaps[d] or close) * self.extents[d]
         return replace(self, gaps=tuple(gaps) if any(gaps) else ())
 
 
 def _order(strides: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sorted(range(len(strides)), key=lambda d: (strides[d], d)))
+    return tuple(sorted(range(len(strides)), key=lambda d: (abs(strides[d]), d)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,19 @@ Everything goes through a Halide Callable, which takes plain numbers and buffers
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from metol.measure.case import Array, BufferShape, Case, allocate_output, guards_are_intact
 from metol.measure.halide_values import halide_type
+from metol.pipeline import LoweredPipeline
 
 __all__ = ["CompiledPipeline", "buffer_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompiledPipeline:
     """The code and the list of its arguments."""
 
@@ -24,12 +25,16 @@ class CompiledPipeline:
     """What `Pipeline.infer_arguments` lists: the inputs, with their estimates."""
     code: Any
     """The `hl.Callable`: inputs first, then outputs."""
+    pipeline: Any
+    """What was compiled, with its schedule."""
+    target: Any
+    """The `hl.Target`."""
 
     @staticmethod
     def compile(pipeline: Any, target: Any) -> "CompiledPipeline":
         """Compile a pipeline that has been scheduled."""
         arguments = pipeline.infer_arguments()
-        return CompiledPipeline(tuple(arguments), pipeline.compile_to_callable(arguments, target))
+        return CompiledPipeline(tuple(arguments), pipeline.compile_to_callable(arguments, target), pipeline, target)
 
     def query_inputs(
         self, inputs: Sequence[BufferShape | float], outputs: Sequence[BufferShape]
@@ -43,7 +48,26 @@ class CompiledPipeline:
 
         Returns:
             The needed input buffers (numbers are left out) and the outputs, both with the layout the code asks for.
+
+        Raises:
+            hl.HalideError: the sizes contradict what the pipeline says of them.
         """
+        import halide as hl
+
+        try:
+            return self._ask(inputs, outputs)
+        except hl.HalideError:
+            # Code without bounds queries has no answer, nor has what begins further out than what is needed of it:
+            # Halide moves the beginning, and then misses the end.
+            answer = self._read_off(inputs, outputs)
+            if answer is None:
+                raise
+            return answer
+
+    def _ask(
+        self, inputs: Sequence[BufferShape | float], outputs: Sequence[BufferShape]
+    ) -> tuple[tuple[BufferShape, ...], tuple[BufferShape, ...]]:
+        """Ask the code itself."""
         numbers_and_queries = [_query(i) if isinstance(i, BufferShape) else i for i in inputs]
         output_queries = [_query(shape) for shape in outputs]
         self.code(*numbers_and_queries, *output_queries)
@@ -54,6 +78,38 @@ class CompiledPipeline:
         ]
         layouts = [_shape_of(query, wanted.dtype) for query, wanted in zip(output_queries, outputs, strict=True)]
         return tuple(needed), tuple(layouts)
+
+    @cached_property
+    def _lowered(self) -> LoweredPipeline:
+        return LoweredPipeline(self.pipeline, self.target.to_string())
+
+    def _read_off(
+        self, inputs: Sequence[BufferShape | float], outputs: Sequence[BufferShape]
+    ) -> tuple[tuple[BufferShape, ...], tuple[BufferShape, ...]] | None:
+        """Read the answer off the lowered code; None where only a run can tell."""
+        wanted = dict(zip([argument.name for argument in self.arguments], inputs, strict=True))
+        buffers = {name: shape for name, shape in wanted.items() if isinstance(shape, BufferShape)}
+        numbers = {name: float(value) for name, value in wanted.items() if not isinstance(value, BufferShape)}
+        all_buffers = buffers | dict(zip(self._output_names(), outputs, strict=True))
+        regions = {name: list(zip(shape.mins, shape.extents, strict=True)) for name, shape in all_buffers.items()}
+        for name, sides in self._lowered.required(regions, numbers).items():
+            known = [(side.min, side.extent) for side in sides if side is not None]
+            if len(known) < len(sides):
+                return None
+            regions[name] = known
+        strides = self._lowered.strides(regions, numbers)
+        shapes = [
+            BufferShape.of_answer(
+                shape.dtype, [low for low, _ in regions[name]], [extent for _, extent in regions[name]], strides[name]
+            )
+            for name, shape in all_buffers.items()
+        ]
+        return tuple(shapes[: len(buffers)]), tuple(shapes[len(buffers) :])
+
+    def _output_names(self) -> list[str]:
+        """Names of the outputs in lowered code: of a Tuple one a value."""
+        counted = [(func.name(), len(func.output_buffers())) for func in self.pipeline.outputs()]
+        return [f"{name}.{i}" if count > 1 else name for name, count in counted for i in range(count)]
 
     def run_once(self, case: Case) -> tuple[tuple[Array, ...], bool]:
         """Run on fresh outputs; return them, and whether the memory around them was left alone."""

@@ -8,7 +8,7 @@ Kernels are held to what a block of threads may have, as their launches ask for 
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -129,6 +129,7 @@ class Gate:
         self._target = target
         self._limits = limits
         self._references: dict[tuple[int, ...], LoweredPipeline | None] = {}
+        self._inline: dict[tuple[int, ...], LoweredPipeline | None] = {}
 
     def prepare(self) -> None:
         """Lower the reference before there is a schedule to compare with it; `refusal` does so where this was not."""
@@ -152,7 +153,8 @@ class Gate:
         reference = self._reference(kept)
         if reference is None:
             return ""
-        return self._growth(lowered, reference, outputs, probed_sizes(schedule, self._sizes))
+        grown = self._growth(lowered, reference, outputs, probed_sizes(schedule, self._sizes))
+        return grown or self._growth_of_estimates(lowered, kept, outputs)
 
     def _excess(self, lowered: LoweredPipeline, outputs: list[str], *, may_grow: bool) -> str:
         """Tell which kernel asks for more than a block may have, at the sizes that the schedule is for or larger ones.
@@ -177,14 +179,18 @@ class Gate:
     def _reference(self, kept: tuple[int, ...]) -> LoweredPipeline | None:
         """Lower everything at root but the Funcs that keep their schedule; None where that cannot be lowered."""
         if kept not in self._references:
-            pipeline = self._build()
-            strip_schedules(pipeline, kept)
-            schedule_at_root(pipeline, kept)
-            try:
-                self._references[kept] = LoweredPipeline(pipeline, self._target)
-            except MetolError:
-                self._references[kept] = None
+            self._references[kept] = self._lower_plain(kept, is_at_root=True)
         return self._references[kept]
+
+    def _lower_plain(self, kept: tuple[int, ...], *, is_at_root: bool) -> LoweredPipeline | None:
+        pipeline = self._build()
+        strip_schedules(pipeline, kept)
+        if is_at_root:
+            schedule_at_root(pipeline, kept)
+        try:
+            return LoweredPipeline(pipeline, self._target)
+        except MetolError:
+            return None
 
     def _growth(
         self, lowered: LoweredPipeline, reference: LoweredPipeline, funcs: list[str], probes: tuple[Probe, ...]
@@ -203,6 +209,27 @@ class Gate:
                         return _explain(name, d, side, (low, extent), probe)
             if beyond := lowered.beyond(given, self._sizes.scalars):
                 return f"for an output of {_size_text(probe)} its code touches {base_name(beyond)}"
+        return ""
+
+    def _growth_of_estimates(self, lowered: LoweredPipeline, kept: tuple[int, ...], funcs: list[str]) -> str:
+        """Tell where more is needed than an input is estimated to have, though the algorithm can do with that.
+
+        What is read skewed has a larger box at root than inline, and whoever states an estimate passes that.
+        """
+        names = list(lowered.required({}, {}))
+        given = self._sizes.regions(funcs, names)
+        inputs = [name for name in names if name in given and name not in _output_places(funcs, names)]
+        needs = lowered.required(given, self._sizes.scalars)
+        for name, d, side, (low, extent) in _outside(needs, given, inputs):
+            if kept not in self._inline:
+                self._inline[kept] = self._lower_plain(kept, is_at_root=False)
+            inline = self._inline[kept]
+            if inline is None or any(_outside(inline.required(given, self._sizes.scalars), given, [name])):
+                continue
+            return (
+                f"for an output of {_size_text(self._sizes.outputs)} it needs {side.min} to {side.max} in dimension "
+                f"{d} of `{base_name(name)}`, estimated from {low} to {low + extent - 1}; inline, that is enough"
+            )
         return ""
 
     def _given_regions(
@@ -235,6 +262,16 @@ class Gate:
             for name, sides in reference.required(dict(given), self._sizes.scalars).items()
             if all(side is not None for side in sides)
         }
+
+
+def _outside(
+    needs: Mapping[str, Sequence[Any]], given: Mapping[str, Region], names: Iterable[str]
+) -> Iterator[tuple[str, int, Any, tuple[int, int]]]:
+    """Name, dimension, what is needed and what there is, wherever more is needed."""
+    for name in names:
+        for d, (side, (low, extent)) in enumerate(zip(needs.get(name, ()), given[name], strict=False)):
+            if side is not None and (side.min < low or side.max >= low + extent):
+                yield name, d, side, (low, extent)
 
 
 def _reduction_factors(schedule: Schedule) -> set[int]:

@@ -10,9 +10,10 @@ it runs the builder again, or reads the serialized file.
 
 import importlib
 import importlib.util
+import inspect
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -163,7 +164,18 @@ class PipelineSource:
             return build_generator(builder, dict(self.parameters))
         if self.parameters:
             raise MetolError(f"`{self.location}:{self.function}` is no Halide Generator, and takes no parameters.")
+        self._require_no_arguments(builder)
         return builder()
+
+    def _require_no_arguments(self, builder: Callable[..., Any]) -> None:
+        try:
+            inspect.signature(builder).bind()
+        except TypeError as error:
+            raise MetolError(
+                f"`{self.location}:{self.function}` is called without arguments, and wants some: {error}."
+            ) from error
+        except ValueError:  # of what is not written in Python nothing is known
+            return
 
     def _builder(self) -> Any:
         module = _import_file(Path(self.location)) if self.kind is SourceKind.FILE else _import_module(self.location)

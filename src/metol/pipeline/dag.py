@@ -53,7 +53,7 @@ def extract(
     Args:
         pipeline: An hl.Pipeline, or the hl.Func of a single output. A schedule that it carries is not looked at.
         estimates: Sizes and parameters that take precedence over the pipeline's own estimates.
-        target: A Halide target, checked for being one; empty for no check.
+        target: The Halide target; with `strict_float`, sums of floats are taken in their order. Empty for none.
         rfactors: Updates to be computed in two steps: the DAG is that of a copy on which Halide's `rfactor` was called.
         stagings: Funcs to be copied for a consumer: the DAG is that of a copy on which Halide's `in_` was called, too.
 

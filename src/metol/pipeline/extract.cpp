@@ -60,11 +60,12 @@ uint64_t hash_bytes(const std::string& bytes, uint64_t hash = 0xcbf29ce484222325
 
 class Extraction {
   public:
-    Extraction(RewrittenPipeline pipeline, const UserEstimates& user)
+    Extraction(RewrittenPipeline pipeline, const UserEstimates& user, bool is_strict)
         : outputs_(std::move(pipeline.outputs)),
           origins_(std::move(pipeline.origins)),
           wrappers_(std::move(pipeline.wrappers)),
           estimates_(user),
+          is_strict_(is_strict),
           dag_(std::make_shared<PipelineDag>()) {}
 
     std::shared_ptr<PipelineDag> run() {
@@ -334,10 +335,9 @@ class Extraction {
             dag_->funcs[static_cast<size_t>(id)].is_boundary_condition =
                 is_pure_boundary(function, definition, reader, graph);
         } else {
-            const hi::AssociativeOp proof =
-                hi::prove_associativity(function.name(), definition.args(), definition.values());
-            stage.is_associative = proof.associative() && proof.commutative();
-            stage.has_safe_identities = stage.is_associative && has_safe_identities(proof, env_);
+            const Associativity found = associativity_of(function, definition, env_, is_strict_);
+            stage.is_associative = found.is_proven;
+            stage.has_safe_identities = found.has_safe_identities;
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
         regions.push_back(read_regions(definition, region_reader, stage));
@@ -468,6 +468,7 @@ class Extraction {
     std::map<std::string, int32_t> origins_;  // empty where nothing was rewritten
     std::set<std::string> wrappers_;
     Estimates estimates_;
+    bool is_strict_;
     std::shared_ptr<PipelineDag> dag_;
     std::map<std::string, hi::Function> env_;
     std::vector<std::string> order_;
@@ -490,10 +491,9 @@ std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& es
     }
     return translate_halide_errors([&] {
         const Halide::Pipeline given = to_pipeline(pipeline);
-        const bool is_as_given = rfactors.empty() && stagings.empty();
-        const RewrittenPipeline read =
-            is_as_given ? RewrittenPipeline{outputs_of(given), {}, {}} : rewrite(given, rfactors, stagings);
-        return Extraction(read, estimates).run();
+        const bool is_given = rfactors.empty() && stagings.empty();
+        const auto read = is_given ? RewrittenPipeline{outputs_of(given), {}, {}} : rewrite(given, rfactors, stagings);
+        return Extraction(read, estimates, has_strict_floats(target)).run();
     });
 }
 

@@ -62,8 +62,8 @@ struct Staging {
     int32_t consumer = -1;  // Func::origin of what reads the copy; what an rfactor made may
 };
 
-// Reads the pipeline as it is after `rfactors` and then `stagings`, which are done to a copy. `target` is checked only
-// for being a target; it may be empty. Throws PipelineError.
+// Reads the pipeline as it is after `rfactors` and then `stagings`, which are done to a copy. `target` is checked for
+// being a target, and tells whether floats keep their order; it may be empty. Throws PipelineError.
 std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target,
                                      const std::vector<Rfactor>& rfactors, const std::vector<Staging>& stagings);
 

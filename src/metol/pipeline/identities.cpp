@@ -1,5 +1,7 @@
 #include "identities.hpp"
 
+#include <algorithm>
+
 namespace metol {
 
 namespace {
@@ -51,8 +53,10 @@ class ComparedVariables : public hi::IRGraphVisitor {
     }
 };
 
-}  // namespace
-
+// Does Halide 21 compare the identities of an associative update rightly with what it reduces? The place of an extremum
+// is found by comparing, and a partial result of no points is the least or greatest number of its type. Signed integers
+// of 32 bits and more are taken never to overflow, so that x + 1 < y becomes x < y - 1, which is wrong of the least
+// number. Only what is read, or made of narrower types, is compared as it is: Funcs may be inlined.
 bool has_safe_identities(const hi::AssociativeOp& proof, const Environment& environment) {
     ComparedVariables compared;
     for (const Halide::Expr& op : proof.pattern.ops) {
@@ -64,6 +68,23 @@ bool has_safe_identities(const hi::AssociativeOp& proof, const Environment& envi
         }
     }
     return true;
+}
+
+}  // namespace
+
+Associativity associativity_of(const hi::Function& function, const hi::Definition& update,
+                               const Environment& environment, bool is_strict) {
+    const auto is_float = [](const Halide::Expr& value) { return value.type().is_float(); };
+    if (is_strict && std::ranges::any_of(update.values(), is_float)) {
+        return {};
+    }
+    const hi::AssociativeOp proof = hi::prove_associativity(function.name(), update.args(), update.values());
+    const bool is_proven = proof.associative() && proof.commutative();
+    return {is_proven, is_proven && has_safe_identities(proof, environment)};
+}
+
+bool has_strict_floats(const std::string& target) {
+    return !target.empty() && Halide::Target(target).has_feature(Halide::Target::StrictFloat);
 }
 
 }  // namespace metol

@@ -107,13 +107,16 @@ class Resolver : public hi::IRMutator {
     std::map<std::string, Expr> known_;
 };
 
-// Walks the head of the lowered code as a bounds query would, and notes what each buffer is set to.
+// Walks the head of the lowered code as a bounds query would, and notes what each buffer is set to. Where a pipeline
+// says where a buffer begins, Halide's answer begins there but is as long as what is needed: what is asserted of a
+// buffer when the code runs tells that, too.
 class BoundsQuery : public hi::IRVisitor {
   public:
     BoundsQuery(const BufferRegions& regions, const std::map<std::string, double>& scalars)
         : resolver_(regions, scalars) {}
     RequiredRegions required;
     std::map<std::string, std::vector<std::optional<int64_t>>> strides;
+    std::map<std::string, std::vector<std::pair<size_t, Interval>>> touched;  // dimensions, and places along them
 
   private:
     using hi::IRVisitor::visit;
@@ -131,15 +134,38 @@ class BoundsQuery : public hi::IRVisitor {
     // What is done for a query alone, `if (is_bounds_query(b))`; the pipeline itself is behind `if (!is_bounds_query)`.
     void visit(const hi::IfThenElse* op) override {
         if (calls(op->condition, hi::Call::buffer_is_bounds_query)) {
-            const hi::Stmt& query = op->condition.as<hi::Not>() ? op->else_case : op->then_case;
+            const bool is_swapped = op->condition.as<hi::Not>() != nullptr;
+            const hi::Stmt& query = is_swapped ? op->else_case : op->then_case;
+            const hi::Stmt& run = is_swapped ? op->then_case : op->else_case;
             if (query.defined()) {
                 query.accept(this);
+            }
+            if (run.defined()) {
+                is_run_ = true;
+                run.accept(this);
+                is_run_ = false;
             }
         }
     }
 
+    // halide_error_access_out_of_bounds("Input buffer a", dimension, first and last place, ...)
+    void visit(const hi::AssertStmt* op) override {
+        const auto* error = op->message.as<hi::Call>();
+        if (!error || error->name != "halide_error_access_out_of_bounds") {
+            return;
+        }
+        const auto* text = error->args[0].as<hi::StringImm>();
+        const auto d = hi::as_const_int(error->args[1]);
+        const auto first = hi::as_const_int(resolver_.resolve(error->args[2]));
+        const auto last = hi::as_const_int(resolver_.resolve(error->args[3]));
+        const auto found = text ? required.find(text->value.substr(text->value.rfind(' ') + 1)) : required.end();
+        if (found != required.end() && d && first && last && static_cast<size_t>(*d) < found->second.size()) {
+            touched[found->first].emplace_back(static_cast<size_t>(*d), Interval{*first, *last});
+        }
+    }
+
     void visit(const hi::Call* op) override {
-        const auto name = op->name == hi::Call::buffer_init ? buffer_name(op->args[0]) : std::nullopt;
+        const auto name = op->name == hi::Call::buffer_init && !is_run_ ? buffer_name(op->args[0]) : std::nullopt;
         if (!name) {
             hi::IRVisitor::visit(op);
             return;
@@ -173,9 +199,9 @@ class BoundsQuery : public hi::IRVisitor {
     void visit(const hi::For*) override {}
     void visit(const hi::Allocate*) override {}
     void visit(const hi::ProducerConsumer*) override {}
-    void visit(const hi::AssertStmt*) override {}
 
     Resolver resolver_;
+    bool is_run_ = false;
 };
 
 // The strides of buffers of these sizes: those that the pipeline says, and otherwise as close as they can be. Where it
@@ -192,7 +218,7 @@ BufferStrides strides_of(const BufferRegions& regions, const BoundsQuery& query)
             const bool is_known = found != query.strides.end() && d < found->second.size();
             const std::optional<int64_t> answer = is_known ? found->second[d] : std::nullopt;
             strides.push_back(answer && planar && answer != planar ? *answer : close);
-            close = strides.back() * sides[d].extent();
+            close = std::abs(strides.back()) * sides[d].extent();
             const auto& needed = is_known ? required->second[d] : std::nullopt;
             planar = planar && needed ? std::optional(*planar * needed->extent()) : std::nullopt;
         }
@@ -323,6 +349,13 @@ std::string LoweredPipeline::beyond(const BufferRegions& regions, const std::map
     return access_beyond(code_->whole, regions, strides_of(regions, query), scalars);
 }
 
+BufferStrides LoweredPipeline::strides(const BufferRegions& regions,
+                                       const std::map<std::string, double>& scalars) const {
+    BoundsQuery query(regions, scalars);
+    code_->body.accept(&query);
+    return strides_of(regions, query);
+}
+
 std::string LoweredPipeline::unfit_load() const {
     DescendingLanes lanes;
     code_->whole.accept(&lanes);
@@ -342,6 +375,13 @@ RequiredRegions LoweredPipeline::required(const BufferRegions& regions,
                                           const std::map<std::string, double>& scalars) const {
     BoundsQuery query(regions, scalars);
     code_->body.accept(&query);
+    for (const auto& [name, sides] : query.touched) {
+        for (const auto& [d, side] : sides) {
+            if (auto& all = query.required[name][d]) {
+                all = Interval{std::min(all->min, side.min), std::max(all->max, side.max)};
+            }
+        }
+    }
     return query.required;
 }
 

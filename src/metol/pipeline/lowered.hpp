@@ -48,6 +48,9 @@ class LoweredPipeline {
     // their strides are, or nothing (walk.hpp).
     std::string beyond(const BufferRegions& regions, const std::map<std::string, double>& scalars) const;
 
+    // The strides of buffers of these sizes, with those that the pipeline says.
+    BufferStrides strides(const BufferRegions& regions, const std::map<std::string, double>& scalars) const;
+
     // What a load reads that Halide lowers, and then makes no code of; empty where there is none.
     std::string unfit_load() const;
 

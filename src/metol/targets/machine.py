@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import halide as hl
 
 from metol import _core
-from metol.errors import MachineFormatError, UnsupportedTargetError
+from metol.errors import MachineFormatError, SearchError, UnsupportedTargetError
 from metol.pipeline import PipelineDag, Rfactor, Staging
 from metol.targets.cpu import CpuMachine, cpu_parameters
 from metol.targets.cpu import propose_rfactors as propose_for_cpu
@@ -81,7 +81,10 @@ def choose_machine(
     Raises:
         UnsupportedTargetError: The machine is not of the kind that the target asks for, or there are two.
         MachineFormatError: No GPU has that name.
+        SearchError: `threads` is no number of threads.
     """
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise SearchError(f"A schedule is for 1 thread or more, not {threads!r}.")
     text = str(target.to_string())
     is_gpu = target.has_gpu_feature()
     has_cuda = target.has_feature(hl.TargetFeature.CUDA)
