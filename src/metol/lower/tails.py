@@ -251,11 +251,14 @@ class TailRule:
     def _reads_more(self, stage: _core.Stage, loop: int, *, with_inside: bool = False) -> bool:
         """Does what the Stage loads from an input grow with this loop, at coordinates not clamped to its bounds?
 
+        Beyond the loop's first point, or beyond all of it where that is the same at every size of the outputs.
         Of what is computed inside its loops, too, where that is asked for.
         """
         region = [_ends(side) for side in self.dag.funcs[stage.func].root_region]
         here = [_range_of(dim, region) for dim in stage.loops]
-        here[loop] = (here[loop][0], here[loop][0])
+        dim = stage.loops[loop]
+        if dim.is_reduction or not self.dag.funcs[stage.func].fixed_dims[dim.pure_dim]:
+            here[loop] = (here[loop][0], here[loop][0])
         inside = self.inside.get(stage.func, set()) if with_inside else set()
         return self._grows(stage, here, [*here[:loop], _ANYWHERE, *here[loop + 1 :]], self.inlined | inside)
 
@@ -312,8 +315,8 @@ def _moves(jacobian: Sequence[_core.JacobianRow], loop: int) -> bool:
 
 
 def _range_of(dim: _core.LoopDim, region: Ranges) -> tuple[int, int]:
-    """(min, max) of a loop of a Stage that computes a region of its Func."""
-    return _ANYWHERE if dim.is_reduction else region[dim.pure_dim]
+    """(min, max) of a loop of a Stage that computes a region of its Func; a window does not reach as far as that."""
+    return _ends(dim.bounds.evaluate(region)) if dim.is_reduction else region[dim.pure_dim]
 
 
 def _hull(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

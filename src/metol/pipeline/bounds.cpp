@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 namespace metol {
 
@@ -146,19 +147,37 @@ void grow_by_reads(const PipelineDag& dag, const Func& func, std::span<const Int
     }
 }
 
-void propagate_root_regions(PipelineDag& dag) {
+namespace {
+
+// The region required of each Func for outputs of which `region_of` tells the region along a dimension.
+std::vector<std::vector<Interval>> required_for(const PipelineDag& dag,
+                                                const std::function<Interval(const Interval&)>& region_of) {
     std::vector<std::vector<Interval>> required(dag.funcs.size());
     for (int32_t output : dag.outputs) {
-        grow(required[static_cast<size_t>(output)], dag.funcs[static_cast<size_t>(output)].estimate);
+        std::vector<Interval> region = dag.funcs[static_cast<size_t>(output)].estimate;
+        std::ranges::transform(region, region.begin(), region_of);
+        grow(required[static_cast<size_t>(output)], region);
     }
     for (size_t f = dag.funcs.size(); f-- > 0;) {
-        Func& func = dag.funcs[f];
-        func.root_region = required[f];
-        grow_by_reads(dag, func, func.root_region, required);
+        const std::vector<Interval> computed = required[f];
+        grow_by_reads(dag, dag.funcs[f], computed, required);
     }
-    // Images read directly come last, so every Func has been visited before they are copied here.
+    return required;
+}
+
+}  // namespace
+
+void propagate_root_regions(PipelineDag& dag) {
+    const auto estimated = required_for(dag, [](const Interval& side) { return side; });
+    const auto of_points = required_for(dag, [](const Interval& side) { return Interval{side.min, side.min}; });
+    const auto of_all = required_for(dag, [](const Interval&) { return kAnywhere; });
     for (size_t f = 0; f < dag.funcs.size(); f++) {
-        dag.funcs[f].root_region = required[f];
+        Func& func = dag.funcs[f];
+        func.root_region = estimated[f];
+        func.fixed_dims.assign(static_cast<size_t>(func.dimensions()), false);
+        for (size_t d = 0; d < std::min(of_points[f].size(), func.fixed_dims.size()); d++) {
+            func.fixed_dims[d] = of_points[f][d] == of_all[f][d];
+        }
     }
 }
 

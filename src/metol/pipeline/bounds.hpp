@@ -64,7 +64,10 @@ std::vector<Interval> loop_intervals(const Stage& stage, std::span<const Interva
 void grow_by_reads(const PipelineDag& dag, const Func& func, std::span<const Interval> computed,
                    std::vector<std::vector<Interval>>& required);
 
-// Fills `root_region` of every Func, consumers first, from the `estimate` of the outputs.
+// The range of a loop that may turn anywhere; bounds stay far from overflowing.
+constexpr Interval kAnywhere{-(int64_t{1} << 24), int64_t{1} << 24};
+
+// Fills `root_region` and `fixed_dims` of every Func, consumers first, from the `estimate` of the outputs.
 void propagate_root_regions(PipelineDag& dag);
 
 }  // namespace metol

@@ -186,6 +186,7 @@ struct Func {
     std::vector<int32_t> stages;   // Stage ids, pure definition first; an input has none
     std::vector<BoundPair> computed;  // [dimensions] region computed, over the region required (updates may need more)
     std::vector<Interval> root_region;  // [dimensions] region required of it when everything is computed at root
+    std::vector<bool> fixed_dims;       // [dimensions] is the region required the same at every size of the outputs?
     int32_t dense_dim = 0;              // of an input or output: whose points are neighbours in memory, -1 if none are
     std::vector<Interval> estimate;     // [dimensions] for outputs and inputs, empty otherwise
     int32_t dimensions() const { return static_cast<int32_t>(args.size()); }

@@ -6,11 +6,8 @@ namespace metol {
 
 namespace {
 
-// The range of a loop that may turn anywhere; bounds stay far from overflowing.
-constexpr Interval kAnywhere{-(int64_t{1} << 24), int64_t{1} << 24};
-
-// The dimensions of what an edge reads that grow where its Stage goes further along one of its pure dimensions; of an
-// input, those that are not read whole all the same.
+// The dimensions of what an edge reads that grow where its Stage goes further along one of its pure dimensions: beyond
+// its first point, or beyond all that there is at every size. Of an input, those that are not read whole all the same.
 DimSet grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int dim) {
     const Func& func = dag.funcs[static_cast<size_t>(stage.func)];
     const Func& producer = dag.funcs[static_cast<size_t>(edge.producer)];
@@ -18,9 +15,10 @@ DimSet grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, in
     std::vector<Interval> here;
     std::vector<Interval> further;
     for (const LoopDim& loop : stage.loops) {
-        const bool is_known = !loop.is_reduction && static_cast<size_t>(loop.pure_dim) < func.root_region.size();
-        const Interval range = is_known ? func.root_region[static_cast<size_t>(loop.pure_dim)] : kAnywhere;
-        here.push_back(is_along(loop) ? Interval{range.min, range.min} : range);
+        // A reduction over a window does not reach as far as the loops around it do.
+        const Interval range = func.root_region.empty() ? kAnywhere : evaluate(loop.bounds, func.root_region);
+        const bool is_point = is_along(loop) && !func.fixed_dims[static_cast<size_t>(dim)];
+        here.push_back(is_point ? Interval{range.min, range.min} : range);
         further.push_back(is_along(loop) ? kAnywhere : range);
     }
     std::vector<Interval> fewer(edge.bounds.size());
