@@ -139,7 +139,7 @@ def test_undefined_func_is_an_error_that_names_it() -> None:
         metol.autoschedule(hl.Func("nothing"), options=QUICK)
 
 
-@pytest.mark.parametrize("target", ["x86-64-windows-d3d12compute", "arm-64-osx-metal", "metal"])
+@pytest.mark.parametrize("target", ["x86-64-windows-d3d12compute", "arm-64-osx-metal", "metal", "host-vulkan"])
 def test_other_gpu_targets_are_refused(target: str) -> None:
     with pytest.raises(UnsupportedTargetError, match="Use cuda or opencl"):
         metol.autoschedule(blur(), target=target, options=QUICK)

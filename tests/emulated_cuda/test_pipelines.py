@@ -92,3 +92,15 @@ def test_single_narrow_value_is_in_no_block_beside_wide_ones() -> None:
 def test_the_emulated_gpu_adds_nothing_to_a_target() -> None:
     assert str(hl.Target("x86-64-linux-cuda")) == "x86-64-linux-cuda"
     assert "capability" not in str(hl.Target("host-cuda"))
+
+
+@pytest.mark.parametrize(("pixel", "scale"), [(hl.Float(32), 1e6), (hl.Float(16), 1e3)])
+def test_angles_of_many_turns_are_brought_back_to_one(pixel: hl.Type, scale: float) -> None:
+    """Beyond some 10^5 CUDA multiplies by so many digits of 2 / pi, in integers of several registers."""
+    x, y = hl.Var("x"), hl.Var("y")
+    source, output = hl.ImageParam(pixel, 2, "source"), hl.Func("output")
+    source.set_estimates([(0, 64), (0, 16)])
+    output[x, y] = hl.sin(source[x, y] * hl.cast(pixel, scale)) + hl.cos(source[x, y] * hl.cast(pixel, -scale))
+    output.set_estimates([(0, 64), (0, 16)])
+    result = metol.autoschedule(output, target="cuda", gpu="a100", threads=2, options=QUICK, verify=True)
+    assert result.is_compared, result.verification

@@ -26,6 +26,17 @@ def floats(dtype: npt.DTypeLike = np.float32, count: int = 2, *, nan: bool = Tru
     return [np.concatenate([RNG.permutation(special), values[len(special) :]]) for values in drawn]
 
 
+def halves_of(c: npt.NDArray, a: npt.NDArray, b: npt.NDArray | int) -> tuple[npt.NDArray, npt.NDArray]:
+    """a * b + c, as its lower and its upper 32 bits."""
+    whole = a.astype(np.uint64) * np.asarray(b, np.uint64) + c
+    return (whole & np.uint64(0xFFFFFFFF)).astype(np.uint32), (whole >> np.uint64(32)).astype(np.uint32)
+
+
+def towards_zero(exact: npt.NDArray) -> npt.NDArray:
+    nearest = exact.astype(np.float32)
+    return np.where(abs(nearest) > abs(exact), np.nextafter(nearest, np.float32(0)), nearest)
+
+
 I32, U32, I64, F32, F64 = np.int32, np.uint32, np.int64, np.float32, np.float64
 
 OPERATIONS: dict[str, tuple[Operands, npt.DTypeLike, Callable[..., npt.NDArray]]] = {
@@ -36,6 +47,31 @@ OPERATIONS: dict[str, tuple[Operands, npt.DTypeLike, Callable[..., npt.NDArray]]
     "mul.wide.s32 {out}, {a}, {b};": (integers(I32), I64, lambda a, b: a.astype("i8") * b),
     "mul.wide.u32 {out}, {a}, {b};": (integers(U32), np.uint64, lambda a, b: a.astype("u8") * b),
     "mad.lo.s32 {out}, {a}, {b}, {c};": (integers(I32, 3), I32, lambda a, b, c: a * b + c),
+    # What overflows, and what is borrowed; then integers of twice the length, as their lower and their upper half.
+    "add.cc.u32 {out}, {a}, {b}; addc.u32 {out}, 0, 0;": (integers(U32), U32, lambda a, b: halves_of(a, b, 1)[1]),
+    "sub.cc.u32 {out}, {a}, {b}; subc.u32 {out}, 5, 3;": (integers(U32), U32, lambda a, b: U32(2) - (a < b)),
+    "add.cc.u32 {out}, {a}, {b}; addc.cc.u32 {out}, {out}, {a}; addc.u32 {out}, 0, 0;": (
+        integers(U32),
+        U32,
+        lambda a, b: (((a.astype("u8") + b) >> 32) + ((a.astype("u8") + b) & 0xFFFFFFFF) + a >> 32).astype("u4"),
+    ),
+    "mad.lo.cc.u32 {out}, {a}, {b}, {c}; madc.hi.u32 {out}, {a}, {b}, 0;": (
+        integers(U32, 3),
+        U32,
+        lambda a, b, c: halves_of(c, a, b)[1],
+    ),
+    "mad.lo.cc.u32 {out}, {a}, {b}, {c};": (integers(U32, 3), U32, lambda a, b, c: halves_of(c, a, b)[0]),
+    "mad.hi.cc.s32 {out}, {a}, {b}, {c};": (
+        integers(I32, 3),
+        I32,
+        lambda a, b, c: ((a.astype("i8") * b >> 32) + c).astype("i4"),
+    ),
+    "sub.cc.s64 {out}, {a}, {b}; subc.s64 {out}, 0, 0;": (
+        integers(I64),
+        I64,
+        lambda a, b: -(a.view("u8") < b.view("u8")).astype("i8"),
+    ),
+    "mul.rz.ftz.f32 {out}, {a}, {b};": (floats(), F32, lambda a, b: towards_zero(a.astype("f8") * b)),
     "min.s32 {out}, {a}, {b};": (integers(I32), I32, np.minimum),
     "max.u32 {out}, {a}, {b};": (integers(U32), U32, np.maximum),
     "shl.b32 {out}, {a}, 7;": (integers(U32, 1), U32, lambda a: a << U32(7)),

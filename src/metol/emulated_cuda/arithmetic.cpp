@@ -66,6 +66,16 @@ struct MultiplyHigh {
     }
 };
 
+// In double precision the product of two floats is exact.
+struct MultiplyTowardsZero {
+    template <typename T>
+    static T of(T a, T b) {
+        const double exact = static_cast<double>(a) * static_cast<double>(b);
+        const auto nearest = static_cast<T>(exact);
+        return std::abs(static_cast<double>(nearest)) > std::abs(exact) ? std::nextafter(nearest, T(0)) : nearest;
+    }
+};
+
 // What division by zero gives is not specified; ours is all ones, as it is on devices.
 struct Divide {
     template <typename T>
@@ -272,7 +282,10 @@ void select(Thread& thread, const Instruction& i) {
 
 // Integers neither round nor saturate here.
 template <typename F>
-Execute decode_sum(Parts parts, Type type, Instruction&) {
+Execute decode_sum(Parts parts, Type type, Instruction& instruction) {
+    if (has_part(parts, "cc")) {
+        return decode_carrying_sum(parts, type, instruction);
+    }
     constexpr size_t kPlainParts = 2;
     const Execute of_integers = of_integer<Binary<F>>(type);
     return of_integers == nullptr ? of_float<Binary<F>>(type) : parts.size() == kPlainParts ? of_integers : nullptr;
@@ -287,10 +300,16 @@ Execute decode_multiply(Parts parts, Type type, Instruction&) {
     if (has_part(parts, "wide")) {
         return of_integer<Wide<Multiply, false>>(type);
     }
+    if (has_part(parts, "rz")) {
+        return type == Type::F32 ? &Binary<MultiplyTowardsZero>::run<float> : nullptr;
+    }
     return has_part(parts, "hi") ? of_integer<Binary<MultiplyHigh>>(type) : of_number<Binary<Multiply>>(type);
 }
 
-Execute decode_multiply_add(Parts parts, Type type, Instruction&) {
+Execute decode_multiply_add(Parts parts, Type type, Instruction& instruction) {
+    if (has_part(parts, "cc")) {
+        return decode_carrying_product(parts, type, instruction);
+    }
     if (has_part(parts, "wide")) {
         return of_integer<Wide<Multiply, true>>(type);
     }
@@ -306,10 +325,10 @@ Execute decode_comparison(Parts parts, Type type, Instruction& instruction) {
 }  // namespace
 
 void add_arithmetic(OperationTable& table) {
-    table["add"] = {decode_sum<Add>, 2, 2, "rn ftz sat"};
-    table["sub"] = {decode_sum<Subtract>, 2, 2, "rn ftz sat"};
-    table["mul"] = {decode_multiply, 2, 2, "lo hi wide rn ftz sat"};
-    table["mad"] = {decode_multiply_add, 3, 3, "lo hi wide"};
+    table["add"] = {decode_sum<Add>, 2, 2, "rn ftz sat cc"};
+    table["sub"] = {decode_sum<Subtract>, 2, 2, "rn ftz sat cc"};
+    table["mul"] = {decode_multiply, 2, 2, "lo hi wide rn rz ftz sat"};
+    table["mad"] = {decode_multiply_add, 3, 3, "lo hi wide cc"};
     table["fma"] = {[](Parts, Type type, Instruction&) { return of_float<FusedMultiplyAdd>(type); }, 3, 3,
                     "rn ftz sat"};
     table["div"] = {decode_number<Binary<Divide>>, 2, 2, "rn full approx ftz"};

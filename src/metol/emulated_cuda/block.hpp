@@ -31,6 +31,7 @@ struct Thread {
     int32_t number = 0;  // in its block
     int32_t next = 0;    // instruction
     Wait wait = Wait::Nothing;
+    uint8_t carry = 0;  // of the instruction before, for integers longer than a register
 };
 
 class Block {

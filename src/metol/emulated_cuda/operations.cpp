@@ -31,6 +31,7 @@ const OperationTable& operations() {
         OperationTable table;
         add_arithmetic(table);
         add_bits(table);
+        add_carries(table);
         add_functions(table);
         add_conversions(table);
         add_memory_accesses(table);

@@ -34,10 +34,15 @@ using OperationTable = std::unordered_map<std::string_view, Operation>;
 
 void add_arithmetic(OperationTable& table);
 void add_bits(OperationTable& table);
+void add_carries(OperationTable& table);
 void add_functions(OperationTable& table);
 void add_conversions(OperationTable& table);
 void add_memory_accesses(OperationTable& table);
 void add_control(OperationTable& table);
+
+// `add.cc`, `sub.cc` and `mad.cc`: forms of what is also done without a carry.
+Execute decode_carrying_sum(Parts parts, Type type, Instruction& instruction);
+Execute decode_carrying_product(Parts parts, Type type, Instruction& instruction);
 
 // Is the first operand of an opcode written to?
 bool has_result(std::string_view opcode);

@@ -55,14 +55,20 @@ def parse_target(target: str | hl.Target | None) -> Any:
     try:
         parsed: Any = hl.get_host_target() if target is None else _parse(_with_host(str(target)))
     except (hl.HalideError, RuntimeError) as error:
+        if "vulkan" in str(target).split("-"):  # the library of which Halide looks for
+            raise _left_out(str(target)) from error
         said = " ".join(str(error).split())
         raise UnsupportedTargetError(f"Halide does not know the target `{target}`: {said}") from error
     if parsed.has_gpu_feature() and not _is_known_gpu(parsed):
-        raise UnsupportedTargetError(
-            f"The target `{parsed.to_string()}` has a GPU that this version of Metol does not schedule for. "
-            "Use cuda or opencl, as in `host-opencl`, or leave the GPU feature out, as in `host`."
-        )
+        raise _left_out(parsed.to_string())
     return parsed
+
+
+def _left_out(target: str) -> UnsupportedTargetError:
+    return UnsupportedTargetError(
+        f"The target `{target}` has a GPU that this version of Metol does not schedule for. "
+        "Use cuda or opencl, as in `host-opencl`, or leave the GPU feature out, as in `host`."
+    )
 
 
 def choose_machine(
