@@ -86,14 +86,14 @@ class CompiledPipeline:
     def _read_off(
         self, inputs: Sequence[BufferShape | float], outputs: Sequence[BufferShape]
     ) -> tuple[tuple[BufferShape, ...], tuple[BufferShape, ...]] | None:
-        """Read the answer off the lowered code; None where only a run can tell."""
+        """Read the answer off the lowered code; None where only a run can tell, or there is none."""
         wanted = dict(zip([argument.name for argument in self.arguments], inputs, strict=True))
         buffers = {name: shape for name, shape in wanted.items() if isinstance(shape, BufferShape)}
         numbers = {name: float(value) for name, value in wanted.items() if not isinstance(value, BufferShape)}
         all_buffers = buffers | dict(zip(self._output_names(), outputs, strict=True))
         regions = {name: list(zip(shape.mins, shape.extents, strict=True)) for name, shape in all_buffers.items()}
         for name, sides in self._lowered.required(regions, numbers).items():
-            known = [(side.min, side.extent) for side in sides if side is not None]
+            known = [(side.min, side.extent) for side in sides if side is not None and side.extent >= 0]
             if len(known) < len(sides):
                 return None
             regions[name] = known
