@@ -1,6 +1,7 @@
 """What all tests share: fixtures for what may be missing, and golden files with the option to rewrite them."""
 
 import ctypes
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -74,6 +75,7 @@ def _children_are_forked() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _rounds_are_short() -> Iterator[None]:
     """Let commands time no longer than it takes to see that they do."""
+    importlib.import_module("metol.tune.lock_file")  # in whose signatures it is a type
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("metol.measure.TimingPlan", partial(TimingPlan, round_seconds=0.01))
         yield

@@ -170,7 +170,7 @@ def autoschedule(
             lambda schedule, found: _verify(planner, schedule, found) if verify and runs else found,
         )
     if choice is None:
-        raise planner.read if isinstance(planner.read, ExtractionError) else _refused(refusals[-1])
+        raise planner.read if isinstance(planner.read, ExtractionError) else _refused(planner.pipeline, refusals[-1])
 
     with uninterrupted():
         strip_schedules(pipeline, [keep.func for keep in planner.kept])
@@ -197,11 +197,16 @@ def _lower_again(choice: Choice) -> Callable[[LoweringOptions], Schedule] | None
     return None if lower is None else lambda rules: replace(choice.schedule, directives=lower(rules))
 
 
-def _refused(last: str) -> MetolError:
-    return MetolError(
-        f"Every schedule of this pipeline is refused, and it is as it was. The last, {last}. See whether Halide "
-        "compiles the pipeline with a schedule by hand, and report it if it does."
-    )
+def _refused(pipeline: hl.Pipeline, last: str) -> MetolError:
+    from metol.measure import promises_bounds
+
+    advice = "See whether Halide compiles the pipeline with a schedule by hand, and report it if it does."
+    if ("wrong result" in last or "run failed" in last) and promises_bounds(pipeline):
+        advice = (
+            "The pipeline promises bounds with `unsafe_promise_clamped`, and inputs drawn at random may break them: "
+            "schedule it without `verify`, and compare it on inputs of your own."
+        )
+    return MetolError(f"Every schedule of this pipeline is refused, and it is as it was. The last, {last}. {advice}")
 
 
 def _inspect(planner: Planner, schedule: Schedule) -> Verification:

@@ -8,6 +8,7 @@ import pytest
 from verified_runs import QUICK, Inputs, check, image
 
 import metol
+from metol.errors import MetolError
 from metol.lower import Tail
 
 X, Y, C = hl.Var("x"), hl.Var("y"), hl.Var("c")
@@ -187,3 +188,19 @@ def test_output_recomputes_points_unless_it_may_alias(may_alias: bool) -> None:
     schedule = metol.autoschedule(brighten(hl.Int(32)), options=options, threads=2).schedule
     tails = {argument for directive in schedule.directives for argument in directive.args}
     assert (Tail.SHIFT_INWARDS in tails) is not may_alias
+
+
+def promised() -> hl.Pipeline:
+    """What an input says is where another Func is read, and never beyond 50: so says the author."""
+    source, place = image(hl.Int(32), "source", 128, 48), image(hl.Int(32), "place", 64, 48)
+    tripled, output = hl.Func("tripled"), hl.Func("output")
+    tripled[X, Y] = source[X, Y] * 3 + 1
+    output[X, Y] = tripled[hl.unsafe_promise_clamped(place[X, Y], 0, 50), Y] + tripled[X, Y]
+    output.set_estimates([(0, 64), (0, 48)])
+    return hl.Pipeline(output)
+
+
+def test_where_random_inputs_break_a_promise_is_told() -> None:
+    with pytest.raises(MetolError, match=r"promises bounds with `unsafe_promise_clamped`.*without `verify`"):
+        metol.autoschedule(promised(), options=QUICK, threads=2, verify=True)
+    assert metol.autoschedule(promised(), options=QUICK, threads=2).origin == "search"

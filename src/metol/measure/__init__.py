@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metol.measure.runner import LocalRunner, PreparedTrials, Progress, Runner, verify_schedule
     from metol.measure.scheduler import GPU_PEERS, OWN, PEERS, Scheduler, is_own
     from metol.measure.search_trial import SearchMeasurement, measure_search
-    from metol.measure.serialized import save_pipeline
+    from metol.measure.serialized import promises_bounds, save_pipeline
     from metol.measure.size_checks import CheckOutcome, OutputSizes, SizeCheck, SizeChecker, sizes_to_check
     from metol.measure.source import PipelineSource, SourceKind
     from metol.measure.timing import TimingPlan
@@ -75,6 +75,7 @@ __all__ = [
     "is_untold",
     "measure_search",
     "measure_together",
+    "promises_bounds",
     "run_emulated",
     "save_pipeline",
     "schedule_at_root",
@@ -125,6 +126,7 @@ _HOMES = {
     "run_emulated": "metol.measure.emulation",
     "measure_search": "metol.measure.search_trial",
     "measure_together": "metol.measure.together",
+    "promises_bounds": "metol.measure.serialized",
     "save_pipeline": "metol.measure.serialized",
     "schedule_at_root": "metol.measure.at_root",
     "sizes_to_check": "metol.measure.size_checks",

@@ -7,6 +7,7 @@ the estimates that they imply are kept.
 """
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
@@ -17,7 +18,7 @@ from metol.errors import MetolError
 from metol.measure.halide_values import Number, constant, expr, halide_type
 from metol.pipeline import EstimateMap, base_name
 
-__all__ = ["load_bound_pipeline", "load_pipeline", "save_pipeline"]
+__all__ = ["load_bound_pipeline", "load_pipeline", "promises_bounds", "save_pipeline"]
 
 SIDECAR_VERSION = 1
 
@@ -52,6 +53,14 @@ def save_pipeline(pipeline: Any, path: Path, estimates: EstimateMap | None = Non
     outputs = [buffer.parameter() for func in pipeline.outputs() for buffer in func.output_buffers()]
     states = [asdict(_with_estimate(_state_of(p), estimates or {})) for p in (*parameters.values(), *outputs)]
     _sidecar(path).write_text(json.dumps({"version": SIDECAR_VERSION, "parameters": states}, indent=1))
+
+
+def promises_bounds(pipeline: Any) -> bool:
+    """Tell whether the algorithm promises that values lie within bounds, which inputs drawn at random may break."""
+    with tempfile.TemporaryDirectory(prefix="metol-") as folder:
+        file = Path(folder) / "pipeline.hlpipe"
+        save_pipeline(pipeline, file)
+        return b"unsafe_promise_clamped" in file.read_bytes()
 
 
 def load_pipeline(path: Path) -> Any:
