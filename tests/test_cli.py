@@ -246,6 +246,19 @@ def test_demo_prints_one_table_and_writes_the_picture(tmp_path: Path, monkeypatc
     assert (tmp_path / "corners.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(("--budget", "1min"), "what `--full` may take"), (("-o", "{folder}"), "is a folder; name a file")],
+)
+def test_what_calibrate_cannot_do_is_told_before_it_measures(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metol.targets.cpu.calibrate", lambda *_, **__: pytest.fail("it measures"))
+    done = metol("calibrate", *(word.format(folder=tmp_path) for word in words), cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
 @pytest.mark.slow
 def test_calibrate_writes_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metol.targets.cpu.calibrate", partial(cpu.calibrate, budget_seconds=1.0))

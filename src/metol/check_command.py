@@ -38,6 +38,7 @@ def check(
     from metol.tune import check_lock_file
 
     pipeline = PipelineSource.parse(source).with_parameters(generator_param or [])
+    pipeline.require_readable()
     sizes = None if estimates is None else read_estimates(estimates)
     with Console(stderr=True).status("starting") as status:
         report = check_lock_file(

@@ -129,6 +129,7 @@ def schedule(
     with first_interrupt(_tell_how_to_stop) as is_cancelled:
         pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
         sizes = None if estimates is None else read_estimates(estimates)
+        pipeline_source.require_readable()
         pipeline = pipeline_source.build()
         known = None
         refused: tuple[str, ...] = ()
@@ -159,7 +160,7 @@ def schedule(
         if cpp is not None:
             write_text(cpp, found.to_cpp())
         if json is not None:
-            found.save(json)
+            write_text(json, found.to_json())
     if python is None and cpp is None and json is None:
         typer.echo(found.to_python())
     for reason in refused:
@@ -325,8 +326,8 @@ def calibrate(
         bool, typer.Option("--full", help="Then measure random programs, and train the cost model for this machine.")
     ] = False,
     budget: Annotated[
-        str, typer.Option(help="Of --full: 60min, 90s, or a number of programs as in 200 trials.")
-    ] = "60min",
+        str | None, typer.Option(help="Of --full: 60min, 90s, or a number of programs as in 200 trials; 60min.")
+    ] = None,
 ) -> None:
     """Measure this machine, so that the cost model fits it; takes up to a minute."""
     from rich.table import Table
@@ -336,6 +337,9 @@ def calibrate(
 
     if full and output is not None:
         raise MetolError("`--full` trains for where schedulers look, and `--output` writes elsewhere; leave one out.")
+    if budget is not None and not full:
+        raise MetolError("`--budget` is what `--full` may take; without it there is nothing to limit.")
+    require_writable(output)
     with Console(stderr=True).status("measuring the machine") as status:
         machine = measure_rates(
             CpuMachine.default(threads=threads),
@@ -354,7 +358,7 @@ def calibrate(
     if full:
         from metol.train_command import train_here
 
-        train_here(machine, budget)
+        train_here(machine, budget or "60min")
 
 
 @app.command()

@@ -22,6 +22,12 @@ def require_writable(path: Path | None) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, and make its folders."""
+    """Write a file, and make its folders; what was there stays as it is until all of it is written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    # A device, what lies elsewhere, or a file in a folder that takes no other.
+    if path.exists() and (path.is_symlink() or not path.is_file() or not os.access(path.parent, os.W_OK)):
+        path.write_text(text, encoding="utf-8")
+        return
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -133,6 +133,7 @@ def _expand(texts: Sequence[str]) -> "list[PipelineSource]":
         path = Path(text)
         if not path.exists() or not all((path.parent / f"{name}.py").exists() for name in names):
             sources.append(PipelineSource.parse(text))
+            sources[-1].require_readable()
         elif path.stem in names:
             sources.append(PipelineSource.parse(f"app:{path.stem}"))
     return sources

@@ -1,10 +1,11 @@
+import importlib
 import sys
 from pathlib import Path
 
 import pytest
 
 from metol.errors import MetolError, UnknownAppError
-from metol.measure import PipelineSource, SourceKind
+from metol.measure import PipelineSource, SourceKind, save_pipeline
 from metol.pipeline import extract
 
 
@@ -131,3 +132,56 @@ def test_application_at_another_size_has_other_estimates(text: str, extents: lis
 def test_application_is_of_no_size_but_its_own(text: str, message: str) -> None:
     with pytest.raises(MetolError, match=message):
         PipelineSource.parse(text).build()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", bytes(range(256)) * 4])
+def test_a_file_that_is_damaged_ends_a_child_and_not_this_process(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "damaged.hlpipe").write_bytes(content)
+    source = PipelineSource.parse(str(tmp_path / "damaged.hlpipe"))
+    with pytest.raises(MetolError, match=r"damaged\.hlpipe"):
+        source.require_readable()
+
+
+def test_a_file_of_a_pipeline_is_readable(tmp_path: Path) -> None:
+    save_pipeline(PipelineSource.parse("blur").build(), tmp_path / "whole.hlpipe")
+    PipelineSource.parse(str(tmp_path / "whole.hlpipe")).require_readable()
+
+
+@pytest.mark.parametrize("place", ["at_import", "when_called"])
+def test_code_that_ends_python_is_told(place: str, tmp_path: Path) -> None:
+    body = "sys.exit(0)" if place == "at_import" else "def build():\n    sys.exit(0)"
+    (tmp_path / f"ending_{place}.py").write_text(f"import sys\n{body}\n")
+    with pytest.raises(MetolError, match=r"ended Python \(`sys.exit\(0\)`\)"):
+        PipelineSource.parse(f"{tmp_path}/ending_{place}.py:build").build()
+
+
+BLUR_ELSEWHERE = """
+import metol_apps
+print("noise")
+def build():
+    print("more noise")
+    return metol_apps.get("blur").build()
+"""
+
+
+def test_what_code_prints_is_none_of_our_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "noisy.py").write_text(BLUR_ELSEWHERE)
+    PipelineSource.parse(f"{tmp_path}/noisy.py:build").build()
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "noise\nmore noise\n")
+
+
+@pytest.mark.parametrize("name", ["json", "numpy", "halide"])
+def test_a_file_may_be_called_like_a_module(name: str, tmp_path: Path) -> None:
+    before = importlib.import_module(name)
+    (tmp_path / f"{name}.py").write_text(BLUR_ELSEWHERE)
+    source = PipelineSource.parse(f"{tmp_path}/{name}.py:build")
+    assert extract(source.build()).algorithm_hash == extract(source.build()).algorithm_hash
+    assert sys.modules[name] is before is importlib.import_module(name)
+
+
+def test_modules_are_found_in_the_folder_that_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blur_from_here.py").write_text(BLUR_ELSEWHERE)
+    PipelineSource.parse("blur_from_here:build").build()

@@ -8,12 +8,15 @@ Out: a freshly built Halide Pipeline that carries no schedule. A child process n
 it runs the builder again, or reads the serialized file.
 """
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
+import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -129,6 +132,26 @@ class PipelineSource:
             )
         return pipeline
 
+    def require_readable(self) -> None:
+        """Read a file of Halide's in a child, which what is damaged ends, before this process does.
+
+        Raises:
+            MetolError: the child did not survive, or Halide refuses the file.
+        """
+        if self.kind is not SourceKind.SERIALIZED:
+            return
+        code = (
+            "import sys; from pathlib import Path; from metol.measure.serialized import load_pipeline; "
+            "load_pipeline(Path(sys.argv[1])).infer_arguments()"
+        )
+        done = subprocess.run([sys.executable, "-c", code, self.location], capture_output=True, text=True, check=False)
+        if done.returncode < 0:
+            ended_by = signal.Signals(-done.returncode).name
+            raise MetolError(f"`{self.location}` is damaged, or no pipeline: reading it ends Halide with {ended_by}.")
+        if done.returncode > 0:
+            *_, said = done.stderr.strip().splitlines() or [""]
+            raise MetolError(said.removeprefix("metol.errors.MetolError: "))
+
     def app(self) -> Any:
         """Return the application, at its size; for that kind alone.
 
@@ -165,7 +188,8 @@ class PipelineSource:
         if self.parameters:
             raise MetolError(f"`{self.location}:{self.function}` is no Halide Generator, and takes no parameters.")
         self._require_no_arguments(builder)
-        return builder()
+        with _author_code(str(self)):
+            return builder()
 
     def _require_no_arguments(self, builder: Callable[..., Any]) -> None:
         try:
@@ -178,7 +202,10 @@ class PipelineSource:
             return
 
     def _builder(self) -> Any:
-        module = _import_file(Path(self.location)) if self.kind is SourceKind.FILE else _import_module(self.location)
+        with _author_code(self.location):
+            module = (
+                _import_file(Path(self.location)) if self.kind is SourceKind.FILE else _import_module(self.location)
+            )
         builder = getattr(module, self.function, None)
         if not callable(builder):
             names = sorted(name for name, value in vars(module).items() if _is_builder(value, module.__name__))
@@ -250,7 +277,19 @@ def _existing_file(text: str) -> str:
     return str(path.resolve())
 
 
+@contextlib.contextmanager
+def _author_code(name: str) -> Iterator[None]:
+    """Run code of the user's: what it prints is none of our output, and its end is not ours."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except SystemExit as end:
+        raise MetolError(f"`{name}` ended Python (`sys.exit({end.code!r})`) and built no pipeline.") from end
+
+
 def _import_module(name: str) -> ModuleType:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:  # as of a script there is none
+        sys.path.append(str(Path.cwd()))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -265,20 +304,25 @@ def _import_module(name: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     """Import one Python file under its own name, with its folder on the path so that it finds its neighbours.
 
-    Once a process, as any module: Halide refuses to register a Generator twice.
+    Once a process, as any module: Halide refuses to register a Generator twice. What is called like another module, or
+    like one of the standard library, takes nobody's place.
     """
-    known = sys.modules.get(path.stem)
-    if known is not None and getattr(known, "__file__", None) == str(path):
+    name = path.stem
+    known = sys.modules.get(name)
+    if name in sys.stdlib_module_names or (known is not None and getattr(known, "__file__", None) != str(path)):
+        name = f"{path}"
+        known = sys.modules.get(name)
+    if known is not None:
         return known
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise MetolError(f"`{path}` cannot be imported as Python.")
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))
-    sys.modules[path.stem] = module
+    sys.path.append(str(path.parent))
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[path.stem]
+        del sys.modules[name]
         raise
     return module

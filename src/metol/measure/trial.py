@@ -66,7 +66,7 @@ class RunOptions:
         """Raise MetolError on a number that makes no sense."""
         if self.threads < 1:
             raise MetolError(f"Measuring needs at least 1 thread, not {self.threads}.")
-        if self.timeout_seconds <= 0:
+        if not self.timeout_seconds > 0:  # nor NaN
             raise MetolError(f"The timeout must be positive, not {self.timeout_seconds:g} seconds.")
 
 

@@ -38,6 +38,8 @@ Machine: TypeAlias = CpuMachine | GpuMachine
 _GPU_FEATURES: Final = ("cuda", "opencl")
 # What Halide has for other GPUs, so that they are understood, and refused as such.
 _OTHER_GPU_FEATURES: Final = ("metal", "d3d12compute", "webgpu")
+# More than any computer has; a system stops making them before long.
+_MOST_THREADS: Final = 8192
 _CAPABILITY: Final = "cuda_capability_"
 # The GPU of Sioutas et al. 2020, table 2, that stands for computers other than embedded ones; then one of each later
 # architecture that Halide 21 has a feature for.
@@ -89,8 +91,8 @@ def choose_machine(
         MachineFormatError: No GPU has that name.
         SearchError: `threads` is no number of threads.
     """
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise SearchError(f"A schedule is for 1 thread or more, not {threads!r}.")
+    if threads is not None and not (isinstance(threads, int) and 1 <= threads <= _MOST_THREADS):
+        raise SearchError(f"A schedule is for 1 thread or more, up to {_MOST_THREADS}, not {threads!r}.")
     text = str(target.to_string())
     is_gpu = target.has_gpu_feature()
     has_cuda = target.has_feature(hl.TargetFeature.CUDA)
