@@ -12,6 +12,7 @@ from small_pipelines import PIPELINES, ExactRuns, X, Y, blur, chain, finish, ima
 import metol
 from metol import verification
 from metol.errors import (
+    ContradictoryEstimateError,
     ExtractionError,
     MetolError,
     MissingEstimateError,
@@ -175,6 +176,12 @@ def test_time_budget_ends_the_search() -> None:
     result = metol.autoschedule(chain(), options=options, threads=1)
     assert not result.is_complete
     assert "stopped early" in result.summary()
+
+
+@pytest.mark.parametrize("side", [(0, 99_999_999_999), (1 << 31, 4), (-(1 << 31) - 1, 4)])
+def test_estimates_beyond_coordinates_are_told(side: tuple[int, int]) -> None:
+    with pytest.raises(ContradictoryEstimateError, match="coordinates have 32 bits"):
+        metol.autoschedule(blur(), options=QUICK, estimates={"blur_y": [side, (0, 24)]})
 
 
 def test_a_result_goes_to_other_processes() -> None:

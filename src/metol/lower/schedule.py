@@ -10,6 +10,7 @@ from pathlib import Path
 
 import halide as hl
 
+from metol.destinations import write_text
 from metol.lower.apply import apply_schedule
 from metol.lower.json_format import read_schedule, write_schedule
 from metol.lower.schedule_data import ScheduleData
@@ -54,8 +55,7 @@ class Schedule(ScheduleData):
     def save(self, path: str | Path) -> None:
         """Write the schedule as Python (.py), as C++ (.h, .hpp), or in any other file as JSON; its folders are made."""
         writers: dict[str, Callable[[], str]] = {".py": self.to_python, ".h": self.to_cpp, ".hpp": self.to_cpp}
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(writers.get(Path(path).suffix, self.to_json)(), encoding="utf-8")
+        write_text(Path(path), writers.get(Path(path).suffix, self.to_json)())
 
 
 def load(path: str | Path) -> Schedule:

@@ -67,7 +67,8 @@ std::optional<Interval> from_schedule(const hi::Function& func, int d) {
     return last;
 }
 
-// Refuses an estimate that is empty, or that differs from what the pipeline demands of the buffer.
+// Refuses an estimate that is empty, that no coordinate reaches, or that differs from what the pipeline demands of the
+// buffer.
 void check_estimate(const std::string& what, const Halide::Parameter& param, size_t d, const Interval& estimate) {
     const std::string where = what + " in dimension " + std::to_string(d);
     const auto check = [&](const std::string& field, const Expr& constraint, int64_t estimated) {
@@ -83,6 +84,11 @@ void check_estimate(const std::string& what, const Halide::Parameter& param, siz
     if (estimate.extent() < 1) {
         contradict("The estimate of " + where + " has extent " + std::to_string(estimate.extent()) +
                    "; an estimate is of at least 1.");
+    }
+    constexpr int64_t kEnd = int64_t{1} << 31;
+    if (estimate.min < -kEnd || estimate.max >= kEnd) {
+        contradict("The estimate of " + where + " goes from " + std::to_string(estimate.min) + " to " +
+                   std::to_string(estimate.max) + "; coordinates have 32 bits.");
     }
 }
 
