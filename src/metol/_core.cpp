@@ -274,6 +274,15 @@ void bind_dag(py::module_& m) {
         });
 }
 
+// What lowered code does with buffers of these (min, extent) a dimension, and these scalar parameters.
+template <typename Answer>
+auto with_buffers(Answer (metol::LoweredPipeline::*ask)(const metol::BufferRegions&,
+                                                        const std::map<std::string, double>&) const) {
+    return [ask](const metol::LoweredPipeline& lowered,
+                 const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
+                 const std::map<std::string, double>& scalars) { return (lowered.*ask)(to_regions(regions), scalars); };
+}
+
 void bind_lowered(py::module_& m) {
     py::class_<metol::KernelLaunch>(m, "KernelLaunch", "How lowered code launches a kernel; None is not known.")
         .def_readonly("kernel", &metol::KernelLaunch::kernel)
@@ -288,40 +297,20 @@ void bind_lowered(py::module_& m) {
                  return metol::LoweredPipeline(pipeline.ptr(), target, has_partitions);
              }),
              py::arg("pipeline"), py::arg("target"), py::arg("has_partitions") = false)
-        .def(
-            "beyond",
-            [](const metol::LoweredPipeline& lowered,
-               const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
-               const std::map<std::string, double>& scalars) { return lowered.beyond(to_regions(regions), scalars); },
-            py::arg("regions"), py::arg("scalars"),
-            "An access outside of what it is to, with dense buffers of these (min, extent) a dimension; empty for "
-            "none.")
+        .def("beyond", with_buffers(&metol::LoweredPipeline::beyond), py::arg("regions"), py::arg("scalars"),
+             "An access outside of what it is to, with dense buffers of these (min, extent) a dimension; empty for "
+             "none.")
         .def("unfit_load", &metol::LoweredPipeline::unfit_load,
              "What a load reads that Halide lowers, and then makes no code of; empty for none.")
         .def("device_code", &metol::LoweredPipeline::device_code,
              "The kernels as the compiler of the device gets them, which is PTX for CUDA; empty for none.")
-        .def(
-            "launches",
-            [](const metol::LoweredPipeline& lowered,
-               const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
-               const std::map<std::string, double>& scalars) { return lowered.launches(to_regions(regions), scalars); },
-            py::arg("regions"), py::arg("scalars"),
-            "The kernels that are launched, if buffers were of these (min, extent) a dimension.")
-        .def(
-            "required",
-            [](const metol::LoweredPipeline& lowered,
-               const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
-               const std::map<std::string, double>& scalars) { return lowered.required(to_regions(regions), scalars); },
-            py::arg("regions"), py::arg("scalars"),
-            "The region that each buffer must have, if buffers were of these (min, extent) a dimension.")
-        .def(
-            "strides",
-            [](const metol::LoweredPipeline& lowered,
-               const std::map<std::string, std::vector<std::pair<int64_t, int64_t>>>& regions,
-               const std::map<std::string, double>& scalars) { return lowered.strides(to_regions(regions), scalars); },
-            py::arg("regions"), py::arg("scalars"),
-            "Elements from one place to the next along each dimension of dense buffers of these (min, extent) a "
-            "dimension, but for what the pipeline says.");
+        .def("launches", with_buffers(&metol::LoweredPipeline::launches), py::arg("regions"), py::arg("scalars"),
+             "The kernels that are launched, if buffers were of these (min, extent) a dimension.")
+        .def("required", with_buffers(&metol::LoweredPipeline::required), py::arg("regions"), py::arg("scalars"),
+             "The region that each buffer must have, if buffers were of these (min, extent) a dimension.")
+        .def("strides", with_buffers(&metol::LoweredPipeline::strides), py::arg("regions"), py::arg("scalars"),
+             "Elements from one place to the next along each dimension of dense buffers of these (min, extent) a "
+             "dimension, but for what the pipeline says.");
     m.def(
         "copy_pipeline",
         [](const py::object& source, const py::object& target) { metol::copy_pipeline(source.ptr(), target.ptr()); },

@@ -14,6 +14,7 @@ from typing import Any
 
 import metol_apps
 from metol.bench_device import BenchDevice
+from metol.destinations import write_text
 from metol.errors import MetolError, UnknownAppError
 from metol.measure import (
     LocalRunner,
@@ -64,10 +65,7 @@ class BenchReport:
             "machine": self.provenance.to_dict(),
             "rows": [row.to_row() for row in self.rows],
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(content, indent=1) + "\n")
-        partial.replace(path)
+        write_text(path, json.dumps(content, indent=1) + "\n")
 
     @staticmethod
     def load(path: Path) -> "BenchReport":

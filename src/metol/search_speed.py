@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metol.bench_device import BenchDevice
+from metol.destinations import write_text
 from metol.measure import PipelineSource, Progress, Scheduler, SearchMeasurement, measure_search
 from metol.provenance import Provenance
 
@@ -50,10 +51,7 @@ class SearchSpeedReport:
             "machine": self.provenance.to_dict(),
             "rows": [row.to_row() for row in self.rows],
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(content, indent=1) + "\n")
-        partial.replace(path)
+        write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def run_search_speed(

@@ -128,8 +128,7 @@ class Gate:
         self._sizes = sizes
         self._target = target
         self._limits = limits
-        self._references: dict[tuple[int, ...], LoweredPipeline | None] = {}
-        self._inline: dict[tuple[int, ...], LoweredPipeline | None] = {}
+        self._plain: dict[tuple[tuple[int, ...], bool], LoweredPipeline | None] = {}
 
     def prepare(self) -> None:
         """Lower the reference before there is a schedule to compare with it; `refusal` does so where this was not."""
@@ -176,21 +175,19 @@ class Gate:
         told = self._limits.refusal(lowered.launches(grown, self._sizes.scalars))
         return f"for outputs {_GROWTH} times as large, {told}" if told else ""
 
-    def _reference(self, kept: tuple[int, ...]) -> LoweredPipeline | None:
-        """Lower everything at root but the Funcs that keep their schedule; None where that cannot be lowered."""
-        if kept not in self._references:
-            self._references[kept] = self._lower_plain(kept, is_at_root=True)
-        return self._references[kept]
-
-    def _lower_plain(self, kept: tuple[int, ...], *, is_at_root: bool) -> LoweredPipeline | None:
-        pipeline = self._build()
-        strip_schedules(pipeline, kept)
-        if is_at_root:
-            schedule_at_root(pipeline, kept)
-        try:
-            return LoweredPipeline(pipeline, self._target)
-        except MetolError:
-            return None
+    def _reference(self, kept: tuple[int, ...], *, is_at_root: bool = True) -> LoweredPipeline | None:
+        """Lower everything at root, or inline, but the Funcs that keep their schedule; None where that is refused."""
+        key = kept, is_at_root
+        if key not in self._plain:
+            pipeline = self._build()
+            strip_schedules(pipeline, kept)
+            if is_at_root:
+                schedule_at_root(pipeline, kept)
+            try:
+                self._plain[key] = LoweredPipeline(pipeline, self._target)
+            except MetolError:
+                self._plain[key] = None
+        return self._plain[key]
 
     def _growth(
         self, lowered: LoweredPipeline, reference: LoweredPipeline, funcs: list[str], probes: tuple[Probe, ...]
@@ -203,10 +200,8 @@ class Gate:
             # An algorithm may need more than it is given, whatever its schedule: where a read depends on a size.
             needs = self._needs(reference, given)
             limits = {name: _hull(region, needs.get(name, region)) for name, region in given.items()}
-            for name, sides in lowered.required(given, self._sizes.scalars).items():
-                for d, (side, (low, extent)) in enumerate(zip(sides, limits.get(name, ()), strict=False)):
-                    if side is None or side.min < low or side.max >= low + extent:
-                        return _explain(name, d, side, (low, extent), probe)
+            for name, d, side, limit in _outside(lowered.required(given, self._sizes.scalars), limits):
+                return _explain(name, d, side, limit, probe)
             if beyond := lowered.beyond(given, self._sizes.scalars):
                 return f"for an output of {_size_text(probe)} its code touches {base_name(beyond)}"
         return ""
@@ -218,13 +213,14 @@ class Gate:
         """
         names = list(lowered.required({}, {}))
         given = self._sizes.regions(funcs, names)
-        inputs = [name for name in names if name in given and name not in _output_places(funcs, names)]
-        needs = lowered.required(given, self._sizes.scalars)
-        for name, d, side, (low, extent) in _outside(needs, given, inputs):
-            if kept not in self._inline:
-                self._inline[kept] = self._lower_plain(kept, is_at_root=False)
-            inline = self._inline[kept]
-            if inline is None or any(_outside(inline.required(given, self._sizes.scalars), given, [name])):
+        outputs = _output_places(funcs, names)
+        estimated = {name: region for name, region in given.items() if name not in outputs}
+        for name, d, side, (low, extent) in _outside(lowered.required(given, self._sizes.scalars), estimated):
+            inline = None if side is None else self._reference(kept, is_at_root=False)
+            if inline is None:
+                continue
+            beyond = _outside(inline.required(given, self._sizes.scalars), {name: estimated[name]})
+            if any(known is not None for _, _, known, _ in beyond):
                 continue
             return (
                 f"for an output of {_size_text(self._sizes.outputs)} it needs {side.min} to {side.max} in dimension "
@@ -265,12 +261,12 @@ class Gate:
 
 
 def _outside(
-    needs: Mapping[str, Sequence[Any]], given: Mapping[str, Region], names: Iterable[str]
+    needs: Mapping[str, Sequence[Any]], limits: Mapping[str, Region]
 ) -> Iterator[tuple[str, int, Any, tuple[int, int]]]:
-    """Name, dimension, what is needed and what there is, wherever more is needed."""
-    for name in names:
-        for d, (side, (low, extent)) in enumerate(zip(needs.get(name, ()), given[name], strict=False)):
-            if side is not None and (side.min < low or side.max >= low + extent):
+    """Name, dimension, what is needed and what there is, wherever more is needed, or only a run can tell."""
+    for name, sides in needs.items():
+        for d, (side, (low, extent)) in enumerate(zip(sides, limits.get(name, ()), strict=False)):
+            if side is None or side.min < low or side.max >= low + extent:
                 yield name, d, side, (low, extent)
 
 
