@@ -1,8 +1,10 @@
+import errno
+import multiprocessing
 from pathlib import Path
 
 import pytest
 
-from metol.destinations import require_writable, write_text
+from metol.destinations import hold_folder, require_writable, require_writable_folder, write_bytes, write_text
 from metol.errors import MetolError
 
 
@@ -29,17 +31,18 @@ def test_what_was_there_stays_until_all_is_written(tmp_path: Path, monkeypatch: 
     file = tmp_path / "folder" / "s.json"
     write_text(file, "old")
     assert file.read_text() == "old"
-    whole = Path.write_text
+    whole = Path.write_bytes
 
-    def full_disk(path: Path, text: str, **words: str) -> int:
-        whole(path, text[:2], **words)
-        raise OSError("no space left")
+    def full_disk(path: Path, content: bytes) -> int:
+        whole(path, content[:2])
+        raise OSError(errno.ENOSPC, "no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", full_disk)
-        with pytest.raises(OSError, match="no space"):
+        patched.setattr(Path, "write_bytes", full_disk)
+        with pytest.raises(MetolError, match=r"s\.json` cannot be written: no space left"):
             write_text(file, "new")
     assert file.read_text() == "old"
+    assert sorted(path.name for path in file.parent.iterdir()) == ["s.json"]
     write_text(file, "new")
     assert file.read_text() == "new"
     assert sorted(path.name for path in file.parent.iterdir()) == ["s.json"]
@@ -52,3 +55,34 @@ def test_what_is_no_plain_file_stays_what_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "link.json").is_symlink()
     assert (tmp_path / "there.json").read_text() == "new"
     write_text(Path("/dev/null"), "text")
+
+
+def test_what_has_no_place_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(MetolError, match=r"full` cannot be written: No space"):
+        write_bytes(Path("/dev/full"), b"text")
+    with pytest.raises(MetolError, match="cannot be written"):
+        write_text(tmp_path / "file" / "s.json", "text")
+    with pytest.raises(MetolError, match="cannot be written"):
+        require_writable_folder(tmp_path / "file")
+    with pytest.raises(MetolError, match="cannot be used as a folder"), hold_folder(tmp_path / "file"):
+        pass
+
+
+def test_a_folder_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "samples"
+    context = multiprocessing.get_context("spawn")
+    with hold_folder(folder), context.Pool(1) as pool:
+        assert folder.is_dir()
+        assert "Another process is writing" in pool.apply(refusal_of, (folder,))
+    with hold_folder(folder):
+        pass
+
+
+def refusal_of(folder: Path) -> str:
+    """What another process is told of a folder."""
+    try:
+        with hold_folder(folder):
+            return ""
+    except MetolError as error:
+        return str(error)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from metol.interrupts import first_interrupt, uninterrupted
+from metol.interrupts import TerminatedError, first_interrupt, orderly_termination, uninterrupted
 
 
 def test_interrupt_waits_for_the_end_of_the_block() -> None:
@@ -31,6 +31,22 @@ def test_first_interrupt_is_a_wish_and_the_second_raises() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert told == ["once"]
+
+
+def test_termination_is_raised_where_it_is_expected() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    removed = []
+
+    def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            removed.append(signal.getsignal(signal.SIGTERM))
+
+    with orderly_termination(), pytest.raises(TerminatedError):
+        work()
+    assert removed == [signal.SIG_DFL], "a second one ends the process"
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_handler_is_put_back() -> None:

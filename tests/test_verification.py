@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import halide as hl
 import pytest
 from command_line import metol as command
 from gpu_by_hand import Build, computed_a_block, in_shared_memory, tiled
@@ -173,6 +174,19 @@ def test_what_is_missing_depends_on_the_target(monkeypatch: pytest.MonkeyPatch) 
         require_device(target)
     with pytest.raises(MissingDeviceError, match=r"Schedules for CUDA cannot be run, .* capability 7\.5"):
         require_device("cuda-cuda_capability_80")
+
+
+@pytest.mark.parametrize("target", ["arm-64-linux", "x86-64-windows", "x86-32-linux", "arm-64-linux-opencl"])
+def test_code_for_another_processor_is_run_nowhere_here(target: str) -> None:
+    assert "this machine is x86-64-linux" in missing_device(target)
+    with pytest.raises(MissingDeviceError, match=f"Schedules for `{target}` cannot be run"):
+        require_device(target)
+
+
+def test_code_for_a_later_processor_is_not_run_on_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metol.targets.machine.hl.get_host_target", lambda: hl.Target("x86-64-linux-sse41-avx"))
+    assert missing_device("x86-64-linux-sse41") == ""
+    assert missing_device("x86-64-linux-sse41-avx-avx2-fma") == "the processor of this machine has no fma, avx2"
 
 
 def test_nothing_is_compiled_where_nobody_asks() -> None:

@@ -98,7 +98,7 @@ def _measuring(written: Written, marks: tuple[str, str], show: Callable[[Any], N
 
 
 def bench_schedulers(asked: Asked, written: Written, plots: Path, jobs: int) -> bool:
-    """Measure schedulers, print their tables, and tell whether Metol's schedules are right."""
+    """Measure schedulers, print their tables, and tell whether some ran, and Metol's schedules are right."""
     from metol.bench import run_bench
     from metol.measure import is_own
     from metol.report import GPU_MARKS, MARKS, update_markdown
@@ -112,7 +112,8 @@ def bench_schedulers(asked: Asked, written: Written, plots: Path, jobs: int) -> 
         report = run_bench(asked.sources, asked.columns, options=asked.options, device=asked.device, jobs=jobs, **how)
     if written.markdown is not None:
         update_markdown(written.markdown, report)
-    return all(row.verified for row in report.rows if is_own(row.scheduler))
+    is_anything_measured = any(row.verified for row in report.rows)
+    return is_anything_measured and all(row.verified for row in report.rows if is_own(row.scheduler))
 
 
 def _draw_roofline(folder: Path, device: Any, sources: Any, rows: Any) -> None:

@@ -1,11 +1,12 @@
 """The command line: `metol schedule`, `tune`, `check`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
 
 In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
-2 for a mistake of the user's, which is told in one line, 3 where there is no device to run on, 130 for Ctrl-C. Heavy
-imports wait until a command needs them.
+2 for a mistake of the user's, which is told in one line, 3 where there is no device to run on, 130 for Ctrl-C, 143
+for SIGTERM. Heavy imports wait until a command needs them.
 """
 
 import contextlib
+import errno
 import json as json_format
 import os
 import sys
@@ -22,6 +23,7 @@ from metol.check_command import check
 from metol.console import print_checks, say, wide_console
 from metol.destinations import require_writable, write_text
 from metol.errors import MetolError, MissingDeviceError
+from metol.interrupts import TerminatedError, orderly_termination
 from metol.records_command import records as records_commands
 from metol.train_command import train as train_commands
 from metol.tune_command import tune
@@ -38,6 +40,10 @@ app = typer.Typer(
 
 # 128 and the number of SIGINT, as shells have it.
 _INTERRUPTED = 130
+# The same with SIGTERM.
+_TERMINATED = 143
+# What a disk has, not Metol.
+_FULL_OR_BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 # For scripts: there is nothing to run on.
 _NO_DEVICE = 3
 
@@ -47,10 +53,21 @@ Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 def main() -> None:
     """Run the command line; the entry point of the `metol` script."""
     try:
-        app()
+        with orderly_termination():
+            app()
+    except TerminatedError:
+        say("terminated; files that have been written are whole")
+        sys.exit(_TERMINATED)
     except MetolError as error:
         say(f"[red]{escape(str(error))}[/red]")
         sys.exit(_NO_DEVICE if isinstance(error, MissingDeviceError) else 2)
+    except OSError as error:
+        if error.errno not in _FULL_OR_BROKEN:
+            raise
+        # What is left for stdout has no place either, and Python complains of it at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"[red]{escape(str(error.filename or 'the output'))} cannot be written: {error.strerror}.[/red]")
+        sys.exit(2)
     except (KeyboardInterrupt, SystemExit) as end:  # typer makes the one of the other
         if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
             raise
@@ -339,10 +356,12 @@ def calibrate(
         raise MetolError("`--full` trains for where schedulers look, and `--output` writes elsewhere; leave one out.")
     if budget is not None and not full:
         raise MetolError("`--budget` is what `--full` may take; without it there is nothing to limit.")
-    require_writable(output)
+    default = CpuMachine.default(threads=threads)
+    path = output or default.cache_path()
+    require_writable(path)
     with Console(stderr=True).status("measuring the machine") as status:
         machine = measure_rates(
-            CpuMachine.default(threads=threads),
+            default,
             progress=lambda text, share: status.update(f"{share:4.0%} {escape(text)}"),
         )
     table = Table("name", "value", "unit", "meaning", box=None)
@@ -352,7 +371,6 @@ def calibrate(
     Console(highlight=False).print(table)
     for note in machine.notes:
         say(escape(note))
-    path = output or machine.cache_path()
     machine.save(path)
     say(f"wrote {escape(str(path))}")
     if full:
@@ -391,6 +409,7 @@ def demo(
     """Schedule Harris corners, run it beside Halide's own autoschedulers, and write the picture."""
     from metol.demo import run_demo
 
+    require_writable(image)
     console = Console(stderr=True)
     with console.status("starting") as status:
         rows = run_demo(image, threads=threads, progress=lambda text: status.update(escape(text)))

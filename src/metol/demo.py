@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from metol.destinations import write_bytes
 from metol.measure import LocalRunner, Measurement, PipelineSource, Progress, RunOptions, Scheduler, SourceKind
 
 __all__ = ["run_demo", "write_png"]
@@ -59,5 +60,4 @@ def write_png(path: Path, gray: NDArray[np.uint8]) -> None:
     # Each row starts with the number of its filter; 0 is none.
     rows = np.concatenate([np.zeros((height, 1), np.uint8), gray], axis=1).tobytes()
     chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunks)
+    write_bytes(path, b"\x89PNG\r\n\x1a\n" + chunks)

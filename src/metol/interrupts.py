@@ -1,4 +1,4 @@
-"""What Ctrl-C does: it ends a search with the best found so far, and it never leaves a pipeline half scheduled.
+"""What Ctrl-C and SIGTERM do: the one ends a search with the best found so far, and neither leaves anything half done.
 
 Signals are Python's to handle in the main thread alone; elsewhere these do nothing.
 """
@@ -8,7 +8,26 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
-__all__ = ["first_interrupt", "uninterrupted"]
+__all__ = ["TerminatedError", "first_interrupt", "orderly_termination", "uninterrupted"]
+
+
+class TerminatedError(BaseException):
+    """The process was asked to end by SIGTERM: like KeyboardInterrupt, not to be caught by who handles errors."""
+
+
+@contextlib.contextmanager
+def orderly_termination() -> Iterator[None]:
+    """Let the first SIGTERM within the block raise `TerminatedError`, so that temporary files are removed.
+
+    A second one ends the process at once.
+    """
+
+    def end(number: int) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise TerminatedError
+
+    with _handler(end, signal.SIGTERM):
+        yield
 
 
 @contextlib.contextmanager
@@ -41,15 +60,15 @@ def first_interrupt(tell: Callable[[], None]) -> Iterator[Callable[[], bool]]:
 
 
 @contextlib.contextmanager
-def _handler(handle: Callable[[int], None]) -> Iterator[None]:
-    """Handle SIGINT within the block, where that is ours to do: not in a thread, nor over a handler of C code."""
+def _handler(handle: Callable[[int], None], number: signal.Signals = signal.SIGINT) -> Iterator[None]:
+    """Handle a signal within the block, where that is ours to do: not in a thread, nor over a handler of C code."""
     is_main = threading.current_thread() is threading.main_thread()
-    previous = signal.getsignal(signal.SIGINT) if is_main else None
+    previous = signal.getsignal(number) if is_main else None
     if previous is None:
         yield
         return
-    signal.signal(signal.SIGINT, lambda number, _frame: handle(number))
+    signal.signal(number, lambda received, _frame: handle(received))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.signal(number, previous)

@@ -7,6 +7,7 @@ import contextlib
 import json as json_format
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,10 +47,16 @@ def list_records(
     with Records(file, may_create=False) as database:
         found = [record for record in database.all() if not (failures and record.is_usable)]
     found.sort(key=lambda record: record.made_at)
+    console = wide_console()
+    digits = _telling_digits([record.uid for record in found]) if console.is_terminal else None
     table = Table("id", "pipeline", "sizes", "from", "status", "ms", "verified", "made", box=None)
+    for column in table.columns:
+        column.no_wrap, column.overflow = column.header in ("id", "ms", "made"), "fold"
     for record in found[-last:]:
-        table.add_row(*map(escape, _columns(record, show_detail=failures)))
-    wide_console().print(table)
+        uid, *rest, made = _columns(record, show_detail=failures)
+        minute = made[:16].replace("T", " ") if console.is_terminal else made
+        table.add_row(uid[:digits], *map(escape, (*rest, minute)))
+    console.print(table)
     if len(found) > last:
         say(f"the last {last} of {len(found)}; --last shows more")
 
@@ -141,6 +148,12 @@ def best(
     if json is not None:
         found.to_schedule().save(json)
         say(f"wrote {escape(str(json))}")
+
+
+def _telling_digits(uids: Sequence[str]) -> int:
+    """How many digits tell each record from all others, and are not too few to be taken for something else."""
+    known = set(uids)
+    return next((n for n in range(6, 20) if len({uid[:n] for uid in known}) == len(known)), 20)
 
 
 def _read(path: Path) -> str:

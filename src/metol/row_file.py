@@ -48,7 +48,7 @@ class RowFile(Generic[Row]):
     def read(self, content: bytes, path: Path) -> tuple[Row, ...]:
         """Read rows that lie in another file; `path` is for messages. Errors as `load`."""
         whole = content[: content.rfind(b"\n") + 1]
-        return tuple(self._row(line, path) for line in whole.splitlines())
+        return tuple(self._row(line, path, number) for number, line in enumerate(whole.splitlines(), 1))
 
     def append(self, row: Row) -> None:
         """Write a row at the end, on a line of its own even where the last one was cut short."""
@@ -60,13 +60,16 @@ class RowFile(Generic[Row]):
                 file.truncate(whole)
             file.write(line.encode())
 
-    def _row(self, line: bytes, path: Path) -> Row:
+    def _row(self, line: bytes, path: Path, number: int) -> Row:
         try:
             content: dict[str, Any] = json.loads(line)
             version = content.pop("version")
             row = self._read(content) if version == self._version else None
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise MetolError(f"`{path}` is not a file of {self._what}; name another.") from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise MetolError(
+                f"`{path}` is not a file of {self._what}: line {number} is none of them; "
+                "take it out, or name another file."
+            ) from None
         if row is None:
             raise MetolError(f"`{path}` has version {version}; this Metol reads version {self._version}.")
         return row

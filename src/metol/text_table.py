@@ -8,6 +8,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
+from metol.destinations import write_text
 from metol.errors import MetolError
 
 __all__ = [
@@ -96,17 +97,20 @@ def put_tables(
         MetolError: the file exists and lacks the marks.
     """
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# Benchmarks\n\n{marks[0]}\n{marks[1]}\n")
+        write_text(path, f"# Benchmarks\n\n{marks[0]}\n{marks[1]}\n")
     before, after = _parts(path, marks)
     text = "\n".join(table.to_markdown() for table in tables)
     lines = "".join(f"- {line.replace('|', '/')}\n" for line in remarks)
-    path.write_text(f"{before}{marks[0]}\n{origin}\n\n{text}\n{lines}{marks[1]}{after}")
+    write_text(path, f"{before}{marks[0]}\n{origin}\n\n{text}\n{lines}{marks[1]}{after}")
 
 
 def _parts(path: Path, marks: tuple[str, str]) -> tuple[str, str]:
     """What stands before and after the marks."""
-    before, begin, rest = path.read_text().partition(marks[0])
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetolError(f"`{path}` cannot be read as Markdown: {error}.") from error
+    before, begin, rest = text.partition(marks[0])
     _, end, after = rest.partition(marks[1])
     if not (begin and end):
         raise MetolError(f"`{path}` has no place for the table; put the lines `{marks[0]}` and `{marks[1]}` into it.")

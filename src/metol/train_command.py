@@ -15,7 +15,7 @@ import typer
 
 from metol.bench_command import SOURCE_HELP, Threads
 from metol.console import say, wide_console
-from metol.destinations import require_writable
+from metol.destinations import require_writable, require_writable_folder, write_text
 from metol.errors import MetolError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first program; the others follow.")] = 0,
     least_funcs: Annotated[int, typer.Option(min=2, help="Funcs of a program, at least.")] = 3,
     most_funcs: Annotated[int, typer.Option(min=2, help="Where programs stop growing.")] = 40,
-    count: Annotated[int, typer.Option(min=2, help="Schedules of a program.")] = 32,
+    count: Annotated[int, typer.Option(min=4, help="Schedules of a program; fits take four at least.")] = 32,
     weights: Annotated[
         str, typer.Option(help="What guides the draws: a file of weights, `auto` or `analytical`.")
     ] = "analytical",
@@ -149,6 +149,7 @@ def fit(
     from metol.train import FitOptions
 
     require_writable(out)
+    require_writable_folder(report)
     files = SampleFolders(data)
     programs = samples_of(files.load(), target, gpu)
     table = make_table(programs, files.machine_of, decided=decided or (1.0,), tell=say)
@@ -186,6 +187,7 @@ def evaluate(
 
     if str(weights) == ANALYTICAL and report is not None:
         raise MetolError("`--report` draws what weights predict, and `analytical` is the model without any.")
+    require_writable_folder(report)
     files, console = SampleFolders(data), wide_console()
     table = make_table(samples_of(files.load(), target, gpu), files.machine_of, decided=decided or (1.0,), tell=say)
     if str(weights) == ANALYTICAL:
@@ -250,7 +252,7 @@ def train_gpu(
     left = float("inf") if limits.seconds is None else limits.seconds - (time.monotonic() - started)
     trained = training.fit(left, say)
     wide_console().print(trained.judged.table().to_rich())
-    training.report_path.write_text(trained.report(shlex.join(["metol", *sys.argv[1:]])), encoding="utf-8")
+    write_text(training.report_path, trained.report(shlex.join(["metol", *sys.argv[1:]])))
     say("these weights are used from now on" if trained.is_used else trained.why_not)
     say(f"weights: {out}; report: {training.report_path}; samples: {training.folder}")
 

@@ -23,7 +23,7 @@ from metol.measure import (
     verify_schedule,
 )
 from metol.pipeline import EstimateMap
-from metol.targets import Machine, can_run, parse_target
+from metol.targets import Machine, can_run, missing_processor, parse_target
 from metol.targets.gpu import GpuMachine, detect_gpu, has_opencl_device
 
 __all__ = ["Verification", "has_cuda", "missing_device", "require_device", "require_means", "verify_for"]
@@ -68,8 +68,10 @@ def has_cuda(target: str) -> bool:
 
 
 def missing_device(target: str) -> str:
-    """Tell why nothing that is compiled for a target can be run here; "" where it can, as always on a CPU."""
+    """Tell why nothing that is compiled for a target can be run here; "" where it can."""
     parsed = parse_target(target)
+    if missing := missing_processor(parsed):
+        return missing
     if parsed.has_feature(hl.TargetFeature.CUDA):
         gpu = detect_gpu()
         if gpu is None:
@@ -84,11 +86,17 @@ def require_device(target: str) -> None:
     """Make sure that schedules for a target can be run here.
 
     Raises:
-        MissingDeviceError: It has a GPU, and there is none here that they run on.
+        MissingDeviceError: It is for another processor, or has a GPU, and there is none here that they run on.
     """
     missing = missing_device(target)
     if not missing:
         return
+    parsed = parse_target(target)
+    if not parsed.has_gpu_feature() or missing_processor(parsed):
+        raise MissingDeviceError(
+            f"Schedules for `{target}` cannot be run, for {missing}. Run this on a machine that the target is of; "
+            "`metol schedule` without `--verify` finds a schedule for it anywhere."
+        )
     if has_cuda(target):
         raise MissingDeviceError(
             f"Schedules for CUDA cannot be run, for {missing}. Run this where there is one; `metol schedule --target "
@@ -107,7 +115,7 @@ def require_means(target: str, *, runs: bool = True) -> None:
     Raises:
         MissingToolError: It has CUDA, and there is neither a GPU here to run them on, where they may be run, nor an
             assembler.
-        MissingDeviceError: It has OpenCL, they may be run, and there is no device here to run them on.
+        MissingDeviceError: It has OpenCL or another processor, they may be run, and there is none here to run them on.
     """
     if not has_cuda(target):
         if runs:

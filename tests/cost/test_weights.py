@@ -96,9 +96,18 @@ def save_other_arrays(path: Path) -> None:
         np.savez(file, pictures=np.ones(3))
 
 
+def with_nan(path: Path) -> None:
+    """Replace a number of a matrix by NaN."""
+    with np.load(path) as arrays:
+        every = {name: arrays[name].copy() for name in arrays.files}
+    every["gain_biases_0"][0] = np.nan
+    np.savez(path, **every)
+
+
 @pytest.mark.parametrize(
     ("spoil_file", "message"),
     [
+        (with_nan, "are no numbers"),
         (lambda path: path.unlink(), "No such file"),
         (lambda path: path.write_text("some notes of mine"), "is no file of weights"),
         (lambda path: path.write_bytes(b""), "is no file of weights"),
@@ -123,7 +132,7 @@ def test_another_file_is_refused_with_its_name(
     spoil_file(path)
     with pytest.raises(WeightsError, match=message) as caught:
         Weights.load(path)
-    assert "at least" in message or "mine.npz" in str(caught.value)
+    assert "mine.npz" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

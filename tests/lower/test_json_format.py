@@ -36,6 +36,7 @@ def test_json_keeps_everything(case: Case) -> None:
 
 
 NAMES = st.text(min_size=1).filter(lambda name: "." not in name)
+COORDINATES = st.integers(-(2**31), 2**31 - 1)
 
 
 @st.composite
@@ -51,14 +52,14 @@ def random_schedules(draw: st.DrawFn) -> Schedule:
     outer, inner = draw(st.lists(NAMES.filter(lambda name: name not in taken), min_size=2, max_size=2, unique=True))
     kind = type(old)
     directives = [
-        on(0, 0, Call.SPECIALIZE, 0, draw(st.integers(1, 2**31))),
+        on(0, 0, Call.SPECIALIZE, 0, draw(st.integers(1, 2**31 - 1))),
         on(0, stage, Call.SPLIT, old, kind(outer), kind(inner), draw(st.integers(1, 99)), draw(st.sampled_from(Tail))),
         on(0, 0, Call.PARALLEL, Var(args[0]), branch=(0,)),
         on(0, 0, Call.STORE_AT, Site(0, 0, None)),
         on(0, 0, Call.STORE_IN, draw(st.sampled_from(["Heap", "Stack"]))),
     ]
-    bounds = tuple(draw(st.lists(st.tuples(st.integers(), st.integers()), max_size=3)))
-    value = draw(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False))
+    bounds = tuple(draw(st.lists(st.tuples(COORDINATES, COORDINATES), max_size=3)))
+    value = draw(st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False))
     texts = [draw(st.text()) for _ in range(4)]
     estimates = (Estimate(draw(st.text()), bounds, value),)
     return Schedule(
@@ -227,6 +228,10 @@ def test_from_json_refuses_another_version(version: object) -> None:
         ("target", 3),
         ("estimates", [{"name": "f", "bounds": [[0]], "value": None}]),
         ("estimates", [{"name": "f", "bounds": [], "value": "many"}]),
+        ("estimates", [{"name": "f", "bounds": [[0, 2**40]], "value": None}]),
+        ("estimates", [{"name": "f", "bounds": [], "value": 10**400}]),
+        ("estimates", [{"name": "\ud800", "bounds": [[]], "value": None}]),
+        ("target", "\ud800"),
         ("measured", 1.5),
         ("measured", {}),
         ("measured", {**dataclasses.asdict(MEASURED), "run_ms": "fast"}),
@@ -241,6 +246,8 @@ def test_from_json_refuses_another_version(version: object) -> None:
         ("directives", [[[2], "compute_root"]]),
         ("directives", [[[2, 0], "compute_nowhere"]]),
         ("directives", [[[2, 0.5], "compute_root"]]),
+        ("directives", [[[2, 0], "compute_\ud800"]]),
+        ("directives", [[[2, 0], "vectorize", {"var": "x"}, 10**30]]),
         ("directives", [[[2, 0], "parallel", {"loop": "x"}]]),
         ("directives", [[[2, 0], "parallel", {}]]),
         ("directives", [[[2, 0], "vectorize", {"var": "x"}, 8, {"tail": "Auto"}]]),
@@ -249,8 +256,14 @@ def test_from_json_refuses_another_version(version: object) -> None:
 def test_from_json_refuses_a_damaged_file(key: str, value: object) -> None:
     document = json.loads(BLUR.schedule().to_json())
     document[key] = value
-    with pytest.raises(ScheduleFormatError, match="damaged"):
+    with pytest.raises(ScheduleFormatError, match="damaged") as raised:
         Schedule.from_json(json.dumps(document))
+    assert str(raised.value).encode(), "a terminal takes it"
+
+
+def test_from_json_refuses_what_is_nested_beyond_reason() -> None:
+    with pytest.raises(ScheduleFormatError, match="not valid JSON"):
+        Schedule.from_json("[" * 100_000)
 
 
 def test_from_json_refuses_directives_that_mean_nothing() -> None:

@@ -93,7 +93,7 @@ def test_build_says_that_there_is_no_such_module() -> None:
 def test_build_does_not_hide_what_a_module_imports_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "imports_in_vain.py").write_text("import not_there_either\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="not_there_either"):
+    with pytest.raises(MetolError, match="ModuleNotFoundError: No module named 'not_there_either'"):
         PipelineSource.parse("imports_in_vain:build").build()
     assert "imports_in_vain" not in sys.modules
 
@@ -153,6 +153,28 @@ def test_code_that_ends_python_is_told(place: str, tmp_path: Path) -> None:
     (tmp_path / f"ending_{place}.py").write_text(f"import sys\n{body}\n")
     with pytest.raises(MetolError, match=r"ended Python \(`sys.exit\(0\)`\)"):
         PipelineSource.parse(f"{tmp_path}/ending_{place}.py:build").build()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "def build():\n    return helper()\n\ndef helper():\n    return 1 / 0\n",
+            ["ZeroDivisionError", "line 5, in helper"],
+        ),
+        ("value = nowhere\n", ["NameError: name 'nowhere' is not defined", "line 1, in <module>", "value = nowhere"]),
+        ("def build(:\n", ["SyntaxError", "line 1", "def build(:"]),
+    ],
+)
+def test_what_code_raises_is_told_with_its_own_lines_alone(text: str, told: list[str], tmp_path: Path) -> None:
+    file = tmp_path / f"raising_{len(text)}.py"
+    file.write_text(text)
+    with pytest.raises(MetolError, match="cannot be built") as raised:
+        PipelineSource.parse(f"{file}:build").build()
+    assert all(part in str(raised.value) for part in told)
+    assert "importlib" not in str(raised.value)
+    assert "metol" not in str(raised.value)
+    assert raised.value.__cause__ is not None
 
 
 BLUR_ELSEWHERE = """

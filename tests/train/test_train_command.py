@@ -136,12 +136,12 @@ def test_generating_goes_on_where_it_ended(stand_in: None, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_program_that_is_named_is_measured(tmp_path: Path) -> None:
-    words = ("--program", PROGRAMS[0], "--count", "3", "--threads", "1", "--budget", "1 trial")
+    words = ("--program", PROGRAMS[0], "--count", "4", "--threads", "1", "--budget", "1 trial")
     done = metol("train", "generate", "--out", "samples", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"{PROGRAMS[0]}: 3 schedules" in done.stderr
+    assert f"{PROGRAMS[0]}: 4 schedules" in done.stderr
     (one,) = SampleFiles(tmp_path / "samples").load()
-    assert len(one.samples) == 3
+    assert len(one.samples) == 4
 
 
 @pytest.mark.slow

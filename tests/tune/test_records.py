@@ -255,6 +255,9 @@ def test_a_line_of_something_else_is_refused(line: str, message: str) -> None:
         {"samples_ms": ["a"]},
         {"key": {**asdict(KEY), "estimates": "x"}},
         {"key": {**asdict(KEY), "terms": "{}"}},
+        {"key": {**asdict(KEY), "terms": '{"threads": "two"}'}},
+        {"key": {**asdict(KEY), "estimates": '[["f", [[0]]]]'}},
+        {"key": {**asdict(KEY), "estimates": "[3]"}},
         {"key": {**asdict(KEY), "machine": 3}},
         {"spam": 1},
     ],
@@ -301,6 +304,37 @@ def test_a_file_that_is_no_database_of_ours_is_refused_and_left_alone(make, mess
     with pytest.raises(RecordError, match=message), Records(path, may_create=False) as opened:
         opened.all()
     assert (path.read_bytes() if path.is_file() else None) == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("UPDATE record SET status = 'splendid'", "splendid"),
+        ("UPDATE record SET run_ms = 'fast'", "run_ms"),
+        ("UPDATE record SET samples_ms = '[1,'", "no JSON"),
+        ("UPDATE record SET interval_ms = '[1]'", "not enough values"),
+        ("UPDATE record SET terms = '{}'", "terms"),
+        ("UPDATE problem SET estimates = '[[1, 2'", "estimates"),
+        ("UPDATE problem SET estimates = '[[\"f\", [[0]]]]'", "estimates"),
+        ("UPDATE machine SET description = 'a fast one'", "Expecting value"),
+        ("UPDATE machine SET description = '[]'", "machine"),
+        ("UPDATE schedule SET json = x'ff00'", "schedule"),
+    ],
+)
+def test_a_damaged_row_is_told_with_what_takes_it_away(damage: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    with Records(path) as opened:
+        opened.add(measured(1.0))
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    with Records(path) as opened, pytest.raises(RecordError, match=message) as raised:
+        opened.all()
+    assert "damaged" in str(raised.value)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        _, quote, advice = str(raised.value).rpartition("DELETE")
+        connection.execute(f"{quote}{advice}".rstrip('"') if quote else "DELETE FROM record WHERE id = 1")
+    with Records(path) as opened:
+        assert opened.all() == ()
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """`metol records ...` and `metol schedule --records`, as a person types them."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from command_line import PIPELINES, metol
+from rich.console import Console
 
 import metol as library
 from metol.measure import PipelineSource, Status
@@ -71,6 +73,16 @@ def test_records_are_listed_and_shown(folder: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "1.5 ms (1.4 to 1.6)" in shown.stdout
     assert "def apply_schedule(" in shown.stdout
+
+
+def test_ids_are_whole_on_a_narrow_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = partial(Console, force_terminal=True, color_system=None, width=60)
+    monkeypatch.setattr("metol.records_command.wide_console", terminal)
+    listed = metol("records", "list", "tuning.db", cwd=folder)
+    digits = [line.split()[0] for line in listed.stdout.splitlines() if " 2026-01-02 03:04" in line]
+    assert len(digits) == 3
+    for uid in digits:
+        assert metol("records", "show", "tuning.db", uid, cwd=folder).returncode == 0
 
 
 def test_export_and_import_lose_nothing_and_merge_adds_nothing(folder: Path) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metol import _core
+from metol.destinations import write_bytes
 from metol.errors import WeightsError
 from metol.pipeline import op_classes
 
@@ -80,6 +81,9 @@ class Weights:
         sizes = len(self.features), len(self.operations), len(self.terms)
         if self.units.shape != sizes[-1:] or not all(_fits(member, *sizes) for member in self.members):
             raise WeightsError("These weights do not fit their own features, operations and terms.")
+        arrays = [self.units, *(getattr(member, name) for member in self.members for name in _ARRAYS)]
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise WeightsError("These weights are no numbers: some are infinite or NaN. Train anew.")
 
     def model(self, space: _core.Space) -> _core.CostModel:
         """Return the cost model that the core evaluates: the mean of the ensemble.
@@ -139,8 +143,7 @@ class Weights:
             arrays |= {f"{name}_{number}": getattr(member, name) for name in _ARRAYS}
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(buffer.getvalue())
+        write_bytes(path, buffer.getvalue())
 
     @staticmethod
     def load(path: Path) -> "Weights":
@@ -165,7 +168,10 @@ class Weights:
             notes = head["notes"]
         except _UNREADABLE as error:
             raise WeightsError(f"`{path}` is no file of weights: {error}.") from error
-        return Weights(members, units, features, terms, operations, notes)
+        try:
+            return Weights(members, units, features, terms, operations, notes)
+        except WeightsError as error:
+            raise WeightsError(f"`{path}`: {error}") from error
 
 
 def _fits(member: Member, features: int, operations: int, terms: int) -> bool:

@@ -25,6 +25,10 @@ call `never_partition`; version 8 the call `bound_storage`."""
 # What a version lacks has a default.
 _READ_VERSIONS = (1, 2, 3, 4, 5, 6, 7, VERSION)
 
+# Halide's coordinates, sizes and factors have 32 bits; the values of parameters 64, with or without a sign.
+_COORDINATES = 1 << 31
+_LEAST_VALUE, _GREATEST_VALUE = -(1 << 63), (1 << 64) - 1
+
 S = TypeVar("S", bound=ScheduleData)
 
 
@@ -99,9 +103,10 @@ def read_schedule(text: str, kind: type[S]) -> S:
     try:
         return _read_document(document, kind)
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as wrong:
+        # What is quoted may be anything; a terminal takes no half of a character.
+        said = str(wrong).encode(errors="backslashreplace").decode()
         raise ScheduleFormatError(
-            f"This schedule file is damaged: {type(wrong).__name__}: {wrong}. Restore it, or schedule the "
-            "pipeline anew."
+            f"This schedule file is damaged: {type(wrong).__name__}: {said}. Restore it, or schedule the pipeline anew."
         ) from wrong
 
 
@@ -119,7 +124,7 @@ def schedule_identity(text: str) -> str:
 def _load_document(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except ValueError as wrong:
+    except (ValueError, RecursionError) as wrong:
         raise ScheduleFormatError(
             f"This is not a schedule file: it is not valid JSON ({wrong}). Give a file that Schedule.save() wrote."
         ) from wrong
@@ -181,6 +186,8 @@ def _read_estimate(item: dict[str, Any]) -> Estimate:
     value = item["value"]
     if value is not None and not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
+    if isinstance(value, int) and not _LEAST_VALUE <= value <= _GREATEST_VALUE:
+        raise ValueError(f"the value of {item['name']!r} has more than 64 bits")
     return Estimate(name=_text(item["name"]), bounds=bounds, value=value)
 
 
@@ -205,7 +212,7 @@ def _read_directive(item: list[Any]) -> Directive:
 
 def _read_argument(item: Any) -> Argument:
     if not isinstance(item, dict):
-        return item if isinstance(item, str) else _integer(item)
+        return _text(item) if isinstance(item, str) else _integer(item)
     ((tag, value),) = item.items()
     if tag == "at":
         func, stage, loop = _list(value)
@@ -232,6 +239,7 @@ def _texts(item: Any) -> tuple[str, ...]:
 def _text(item: Any) -> str:
     if not isinstance(item, str):
         raise TypeError(f"{item!r} is not a text")
+    item.encode()
     return item
 
 
@@ -244,4 +252,6 @@ def _number(item: Any) -> float:
 def _integer(item: Any) -> int:
     if not isinstance(item, int) or isinstance(item, bool):
         raise TypeError(f"{item!r} is not an integer")
+    if not -_COORDINATES <= item < _COORDINATES:
+        raise ValueError("an integer has more than 32 bits")
     return item

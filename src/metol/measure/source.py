@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -71,6 +72,8 @@ class PipelineSource:
         if text.endswith(".hlpipe"):
             return PipelineSource(SourceKind.SERIALIZED, _existing_file(text))
         location, _, query = text.partition("?")
+        if location.endswith(".py"):
+            raise MetolError(f"`{text}` names no function; write {location}:FUNCTION, one that returns the pipeline.")
         place, _, name = location.rpartition(":")
         parameters = tuple(_parse_parameter(part) for part in query.split("&") if part)
         if place in ("", "app") and name:
@@ -111,7 +114,8 @@ class PipelineSource:
 
         Raises:
             UnknownAppError: no application of that name.
-            MetolError: the file, the module or the function does not exist, or returns something else than a pipeline.
+            MetolError: the file, the module or the function does not exist, raises an exception, which is the cause of
+                this one, or returns something else than a pipeline.
         """
         import halide as hl
 
@@ -285,6 +289,21 @@ def _author_code(name: str) -> Iterator[None]:
             yield
     except SystemExit as end:
         raise MetolError(f"`{name}` ended Python (`sys.exit({end.code!r})`) and built no pipeline.") from end
+    except MetolError:
+        raise
+    except Exception as error:
+        raise MetolError(f"`{name}` cannot be built: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    """What Python would print of an exception, without the frames that are not the author's."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    what = "".join(traceback.format_exception_only(error)).strip()
+    return "\n".join([what, *(line.rstrip() for line in traceback.format_list(frames))])
+
+
+def _is_ours(file: str) -> bool:
+    return file == __file__ or file.startswith("<frozen importlib")
 
 
 def _import_module(name: str) -> ModuleType:

@@ -28,7 +28,7 @@ def read_estimates(path: Path) -> EstimateMap:
     """
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise MetolError(f"The estimates in `{path}` cannot be read: {error}.") from error
     if not isinstance(content, dict):
         raise MetolError(

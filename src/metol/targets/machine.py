@@ -27,6 +27,7 @@ __all__ = [
     "fit_target",
     "load_machine",
     "machine_parameters",
+    "missing_processor",
     "parse_target",
     "propose_rfactors",
     "propose_stagings",
@@ -41,6 +42,17 @@ _OTHER_GPU_FEATURES: Final = ("metal", "d3d12compute", "webgpu")
 # More than any computer has; a system stops making them before long.
 _MOST_THREADS: Final = 8192
 _CAPABILITY: Final = "cuda_capability_"
+# Sets of them that Halide's code uses wherever the target has them.
+_INSTRUCTIONS: Final = (
+    hl.TargetFeature.SSE41,
+    hl.TargetFeature.AVX,
+    hl.TargetFeature.F16C,
+    hl.TargetFeature.FMA,
+    hl.TargetFeature.AVX2,
+    hl.TargetFeature.AVX512,
+    hl.TargetFeature.AVX512_Skylake,
+    hl.TargetFeature.AVX512_Cannonlake,
+)
 # The GPU of Sioutas et al. 2020, table 2, that stands for computers other than embedded ones; then one of each later
 # architecture that Halide 21 has a feature for.
 _USUAL_GPUS: Final = ("rtx2080ti", "a100", "rtx3090")
@@ -129,7 +141,7 @@ def load_machine(path: Path) -> Machine:
     try:
         is_gpu = "capability" in json.loads(text)
         return GpuMachine.from_json(text) if is_gpu else CpuMachine.from_json(text)
-    except (json.JSONDecodeError, TypeError, MachineFormatError) as error:
+    except (ValueError, RecursionError, TypeError, MachineFormatError) as error:
         raise MachineFormatError(f"{path}: {error}") from error
 
 
@@ -180,6 +192,19 @@ def _is_this_machine(target: str | hl.Target | None, machine: GpuMachine) -> boo
     """Whether a target is that of this machine, and a GPU its own."""
     is_host = isinstance(target, str) and _with_host(target).split("-")[0] == "host"
     return is_host and machine == detect_gpu(threads=machine.host_threads)
+
+
+def missing_processor(target: hl.Target) -> str:
+    """Tell why the processor of this machine cannot run code for a target; "" where it can."""
+    host = hl.get_host_target()
+    if (host.arch, host.os, host.bits) != (target.arch, target.os, target.bits):
+        return f"this machine is {'-'.join(host.to_string().split('-')[:3])}"
+    lacking = [
+        feature.name.lower()
+        for feature in _INSTRUCTIONS
+        if target.has_feature(feature) and not host.has_feature(feature)
+    ]
+    return f"the processor of this machine has no {', '.join(lacking)}" if lacking else ""
 
 
 def can_run(machine: GpuMachine, target: hl.Target) -> bool:

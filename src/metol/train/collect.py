@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from metol.cost_choice import ANALYTICAL
+from metol.destinations import hold_folder
 from metol.errors import MetolError, UnsupportedTargetError
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan, measure_together
 from metol.options import SearchOptions
@@ -128,7 +129,21 @@ class Collector:
             sources: What to measure, in place of random programs.
             is_cancelled: Asked between programs.
             with_random: Whether random programs take turns with the sources, and go on after them.
+
+        Raises:
+            MetolError: another process collects into the same folder, or it cannot be written.
         """
+        with hold_folder(self._files.folder):
+            yield from self._run(budget, sources, is_cancelled, with_random=with_random)
+
+    def _run(
+        self,
+        budget: TuningBudget,
+        sources: Sequence[PipelineSource],
+        is_cancelled: Callable[[], bool],
+        *,
+        with_random: bool,
+    ) -> Iterator[ProgramSamples]:
         end = math.inf if budget.seconds is None else time.monotonic() + budget.seconds
         known = self._files.programs(str(self._machine.get("gpu", "")))
         done = 0

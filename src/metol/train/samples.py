@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metol.candidates import Nest
+from metol.destinations import write_bytes
 from metol.errors import MetolError
 from metol.measure import Status
 from metol.row_file import RowFile
@@ -163,7 +164,7 @@ class SampleFiles:
         if not self._open.load() or packed.exists():
             raise MetolError(f"Nothing is packed: `{self._open.path}` is empty, or there is a `{packed}`.")
         content = self._open.path.read_bytes()
-        packed.write_bytes(lzma.compress(content[: content.rfind(b"\n") + 1], preset=9))
+        write_bytes(packed, lzma.compress(content[: content.rfind(b"\n") + 1], preset=9))
         self._open.path.unlink()
         return packed
 

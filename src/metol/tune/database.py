@@ -147,7 +147,19 @@ class Records:
                 rows = connection.execute(query).mappings().all()
         except sa.exc.DatabaseError as error:
             raise RecordError(f"`{self.path}` cannot be read: {error.orig}.") from error
-        return map(_record, rows)
+        except ValueError as error:  # of a column of JSON
+            raise RecordError(f"`{self.path}` is damaged: times in a record are no JSON: {error}.") from error
+        return map(self._record, rows)
+
+    def _record(self, row: sa.RowMapping) -> Record:
+        try:
+            return _record(row)
+        except (RecordError, TypeError, ValueError, RecursionError) as error:
+            number = row[records.c.id]
+            raise RecordError(
+                f"`{self.path}` is damaged in row {number} of its table `record`: {error} To go on without it: "
+                f'sqlite3 {self.path} "DELETE FROM record WHERE id = {number}"'
+            ) from error
 
 
 def best_of(measured: Iterable[Record]) -> Record | None:
@@ -232,20 +244,19 @@ def _id_of(
 
 
 def _record(row: sa.RowMapping) -> Record:
-    key = RecordKey(
-        row[problems.c.algorithm],
-        row[problems.c.estimates],
-        row[machines.c.fingerprint],
-        row[records.c.target],
-        row[records.c.halide_version],
-        row[records.c.terms],
-    )
-    return Record(
-        key,
-        status=Status(row[records.c.status]),
-        schedule=row[schedules.c.json] or "",
-        interval_ms=row[records.c.interval_ms],
-        samples_ms=row[records.c.samples_ms],
-        machine=json.loads(row[machines.c.description]),
+    key = {
+        "algorithm": row[problems.c.algorithm],
+        "estimates": row[problems.c.estimates],
+        "machine": row[machines.c.fingerprint],
+        **{name: row[records.c[name]] for name in ("target", "halide_version", "terms")},
+    }
+    content = {
+        "key": key,
+        "status": row[records.c.status],
+        "schedule": row[schedules.c.json] or "",
+        "interval_ms": row[records.c.interval_ms],
+        "samples_ms": row[records.c.samples_ms],
+        "machine": json.loads(row[machines.c.description]),
         **{name: row[records.c[name]] for name in _PLAIN},
-    )
+    }
+    return Record.from_fields(content)

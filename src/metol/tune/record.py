@@ -249,9 +249,19 @@ class Record:
             raise RecordError(
                 f"This is `{form}` of version {version}; this Metol reads `{_FORMAT}` up to version {_VERSION}."
             )
+        return Record.from_fields(content)
+
+    @staticmethod
+    def from_fields(content: Mapping[str, Any]) -> "Record":
+        """Read the fields of a record by name, as JSON has them; raises RecordError where one is not what it should be.
+
+        Whoever uses a record relies on what is looked at here: files of other people's hold anything.
+        """
         try:
-            return Record._from_content(content)
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            return Record._from_content({"nest": "", **content})
+        except KeyError as error:
+            raise RecordError(f"A record is not whole: it has no {error}.") from None
+        except (TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
             raise RecordError(f"A record is not whole: {error}.") from None
 
     def _content(self) -> dict[str, Any]:
@@ -261,16 +271,13 @@ class Record:
 
     @staticmethod
     def _from_content(content: dict[str, Any]) -> "Record":
-        content = {"nest": "", **content}
         for name, kind in _KINDS.items():
             if not isinstance(content[name], kind):
                 raise TypeError(f"`{name}` is {content[name]!r}")
-        key = RecordKey(**content["key"])
-        if not all(isinstance(part, str) for part in asdict(key).values()):
+        if not all(isinstance(part, str) for part in content["key"].values()):
             raise TypeError(f"its key is {content['key']!r}")
-        json.loads(key.estimates)
-        SearchTerms.from_text(key.terms)
-        return Record(**{**content, "key": key, "status": Status(content["status"])})
+        _require_key(RecordKey(**content["key"]))
+        return Record(**{**content, "key": RecordKey(**content["key"]), "status": Status(content["status"])})
 
 
 _NUMBER = (int, float, type(None))
@@ -289,6 +296,32 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     ),
 }
 """What the fields of a record are in JSON."""
+
+
+# The keys of a database are few.
+@functools.lru_cache(maxsize=256)
+def _require_key(key: RecordKey) -> None:
+    """Raise TypeError or ValueError where a key does not tell sizes and terms."""
+    try:
+        are_estimates = all(_is_estimate(name, value) for name, value in json.loads(key.estimates))
+    except (TypeError, ValueError):
+        are_estimates = False
+    if not are_estimates:
+        raise ValueError(f"`estimates` is {key.estimates!r}")
+    try:
+        terms = SearchTerms.from_text(key.terms)
+    except (TypeError, ValueError):
+        raise ValueError(f"`terms` is {key.terms!r}") from None
+    kinds = (int, bool, bool, bool, str)
+    if not all(type(value) is kind for value, kind in zip(asdict(terms).values(), kinds, strict=True)):
+        raise ValueError(f"`terms` is {key.terms!r}")
+
+
+def _is_estimate(name: Any, value: Any) -> bool:
+    """Is this a name with a value, or with a lower bound and an extent for each dimension?"""
+    sides = value if isinstance(value, list) else []
+    is_box = all(len(side) == 2 and all(isinstance(number, int) for number in side) for side in sides)
+    return isinstance(name, str) and isinstance(value, (bool, int, float, list)) and is_box
 
 
 # Records of one schedule are many, and whoever looks for the best asks each of them.

@@ -6,8 +6,6 @@ versioned JSON under its fingerprint, so that a calibration is found again on th
 
 import json
 import math
-import os
-import tempfile
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -15,6 +13,7 @@ from typing import Any, Final, TypeVar
 import halide as hl
 import platformdirs
 
+from metol.destinations import write_text
 from metol.errors import MachineFormatError, UnsupportedTargetError
 from metol.targets.cpu.host import available_cpus, cpu_name, detect_caches
 from metol.targets.cpu.rates import (
@@ -230,11 +229,7 @@ class CpuMachine:
 
     def save(self, path: Path) -> None:
         """Write the description to a file, whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".json")
-        with os.fdopen(handle, "w") as file:
-            file.write(self.to_json())
-        Path(temporary).replace(path)
+        write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path) -> "CpuMachine":

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from metol.destinations import write_text
 from metol.errors import MachineFormatError
 from metol.targets.gpu.compute_capability import ComputeCapability
 from metol.targets.gpu.devices import LAUNCH_SECONDS, find_device
@@ -108,8 +109,7 @@ class GpuMachine:
 
     def save(self, path: Path) -> None:
         """Write the description to a file."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.to_json(), encoding="utf-8")
+        write_text(path, self.to_json())
 
     @property
     def lanes(self) -> int:
