@@ -85,7 +85,7 @@ class Result:
     def summary(self) -> str:
         """Return one line for a person."""
         how = "" if self.is_complete else " (stopped early)"
-        costed = f"{self.candidates} loop nests costed in {self.search_seconds:.2f} s{how}"
+        costed = f"{self.candidates} loop nests costed in {self.costing_seconds:.2f} s{how}"
         predicted = (
             "" if math.isnan(self.predicted_seconds) else f"predicted run time {self.predicted_seconds * 1e3:.3g} ms"
         )
@@ -170,7 +170,7 @@ def autoschedule(
             lambda schedule, found: _verify(planner, schedule, found) if verify and runs else found,
         )
     if choice is None:
-        raise planner.read if isinstance(planner.read, ExtractionError) else _refused(planner.pipeline, refusals[-1])
+        raise planner.read if isinstance(planner.read, ExtractionError) else _refused(planner.pipeline, refusals)
 
     with uninterrupted():
         strip_schedules(pipeline, [keep.func for keep in planner.kept])
@@ -197,16 +197,23 @@ def _lower_again(choice: Choice) -> Callable[[LoweringOptions], Schedule] | None
     return None if lower is None else lambda rules: replace(choice.schedule, directives=lower(rules))
 
 
-def _refused(pipeline: hl.Pipeline, last: str) -> MetolError:
-    from metol.measure import promises_bounds
+def _refused(pipeline: hl.Pipeline, refusals: Sequence[str]) -> MetolError:
+    from metol.measure import promises_bounds, undefined_functions
 
+    first, last = refusals[0], refusals[-1]
     advice = "See whether Halide compiles the pipeline with a schedule by hand, and report it if it does."
-    if ("wrong result" in last or "run failed" in last) and promises_bounds(pipeline):
+    if missing := undefined_functions(pipeline):
+        advice = (
+            f"Nothing here defines `{'` and `'.join(missing)}`: load the library that does with "
+            "`ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)`, or schedule without `verify`."
+        )
+    elif ("wrong result" in last or "run failed" in last) and promises_bounds(pipeline):
         advice = (
             "The pipeline promises bounds with `unsafe_promise_clamped`, and inputs drawn at random may break them: "
             "schedule it without `verify`, and compare it on inputs of your own."
         )
-    return MetolError(f"Every schedule of this pipeline is refused, and it is as it was. The last, {last}. {advice}")
+    told = f"The last, {last}" if first == last else f"The first, {first}; the last, {last}"
+    return MetolError(f"Every schedule of this pipeline is refused, and it is as it was. {told}. {advice}")
 
 
 def _inspect(planner: Planner, schedule: Schedule) -> Verification:

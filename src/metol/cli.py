@@ -40,6 +40,7 @@ app = typer.Typer(
 
 # 128 and the number of SIGINT, as shells have it.
 _INTERRUPTED = 130
+_FULL_BUDGET = "60min"
 # The same with SIGTERM.
 _TERMINATED = 143
 # What a disk has, not Metol.
@@ -356,6 +357,12 @@ def calibrate(
         raise MetolError("`--full` trains for where schedulers look, and `--output` writes elsewhere; leave one out.")
     if budget is not None and not full:
         raise MetolError("`--budget` is what `--full` may take; without it there is nothing to limit.")
+    if full:
+        from metol.train import require_extra
+        from metol.tune import TuningBudget
+
+        require_extra()
+        TuningBudget.parse(budget or _FULL_BUDGET)
     default = CpuMachine.default(threads=threads)
     path = output or default.cache_path()
     require_writable(path)
@@ -376,7 +383,7 @@ def calibrate(
     if full:
         from metol.train_command import train_here
 
-        train_here(machine, budget or "60min")
+        train_here(machine, budget or _FULL_BUDGET)
 
 
 @app.command()

@@ -98,11 +98,13 @@ def generate(
 
 def _tell(measured: "Iterator[ProgramSamples]") -> None:
     """Tell of each program as soon as it is measured."""
-    started, programs, samples = time.monotonic(), 0, 0
+    started, programs, samples, one = time.monotonic(), 0, 0, None
     for one in measured:
         programs += bool(one.samples)
         samples += sum(bool(sample.rounds_ms) for sample in one.samples)
         say(f"{_line(one)}  ({programs} programs, {samples} samples, {time.monotonic() - started:.0f} s)")
+    if one is None:
+        say("no program was measured: the budget was spent before one was, or all are there already")
 
 
 def _line(program: "ProgramSamples") -> str:
@@ -268,6 +270,11 @@ def train_here(machine: "CpuMachine", budget: str) -> None:
     with first_interrupt(lambda: say("fitting to what there is")) as is_cancelled:
         for program in own.collect(limits, is_cancelled):
             say(_line(program))
-    result, is_used = own.fit(say)
+    try:
+        result, is_used = own.fit(say)
+    except MetolError as error:
+        raise MetolError(
+            f"Nothing is trained: {error} The samples are kept in `{own.folder}`; run this again for more."
+        ) from error
     wide_console().print(result.table().to_rich())
     say("these weights are used from now on" if is_used else "the analytical model is better, and stays in use")

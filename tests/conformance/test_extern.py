@@ -9,7 +9,8 @@ import halide as hl
 import pytest
 from verified_runs import check, image
 
-from metol.errors import MissingEstimateError
+import metol
+from metol.errors import MetolError, MissingEstimateError
 from metol.lower import Call
 from metol.options import SearchOptions
 from metol.pipeline import extract
@@ -153,3 +154,36 @@ def test_extern_of_another_shape_needs_an_estimate() -> None:
     dag = extract(row_sums(False), {"before": [(0, 50), (0, 60)]})
     before = next(func for func in dag.funcs if func.name.startswith("before"))
     assert [i.extent for i in before.root_region] == [50, 60]
+
+
+def extern_output_that_is_read() -> hl.Pipeline:
+    """What the C function computes is an output, and read by another."""
+    source = image(hl.Int(32), "source", 100, 60)
+    external, output = hl.Func("external"), hl.Func("output")
+    external.define_extern("metol_test_twice_right", [source, hl.Expr(3)], hl.Int(32), [X, Y])
+    output[X, Y] = external[X, Y] * 2 + external[X + 1, Y]
+    external.set_estimates([(0, 81), (0, 50)])
+    output.set_estimates([(0, 80), (0, 50)])
+    return hl.Pipeline([external, output])
+
+
+def test_what_reads_an_extern_output_stays_on_the_host() -> None:
+    """Halide 21 does not copy what the function computes to a GPU where it is an output."""
+    result = metol.autoschedule(extern_output_that_is_read(), target="host-cuda", gpu="a100", verify=False)
+    assert not any(directive.call is Call.GPU_BLOCKS for directive in result.schedule.directives)
+
+
+def test_a_child_finds_the_functions_too() -> None:
+    """The pipeline goes there as a file, which has the names of functions alone."""
+    result = metol.autoschedule(extern_between(), options=SearchOptions(strategy="greedy"), verify=True, threads=1)
+    assert result.origin == "search"
+    assert result.is_compared
+
+
+def test_a_function_that_nobody_has_is_told_with_what_to_do() -> None:
+    source = image(hl.Int(32), "source", 100, 60)
+    external = hl.Func("external")
+    external.define_extern("metol_test_nowhere", [source], hl.Int(32), [X, Y])
+    external.set_estimates([(0, 80), (0, 50)])
+    with pytest.raises(MetolError, match=r"Nothing here defines `metol_test_nowhere`: load the library"):
+        metol.autoschedule(external, options=SearchOptions(strategy="greedy"), verify=True, threads=1)

@@ -96,6 +96,25 @@ def save_other_arrays(path: Path) -> None:
         np.savez(file, pictures=np.ones(3))
 
 
+def with_negative_unit(path: Path) -> None:
+    """Let a term take less than no time."""
+    with np.load(path) as arrays:
+        every = {name: arrays[name].copy() for name in arrays.files}
+    every["units"][0] = -1
+    np.savez(path, **every)
+
+
+def encrypt(path: Path) -> None:
+    """Mark every file in the archive as encrypted."""
+    content = bytearray(path.read_bytes())
+    for mark, place in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        start = content.find(mark)
+        while start >= 0:
+            content[start + place] |= 1
+            start = content.find(mark, start + 4)
+    path.write_bytes(content)
+
+
 def with_nan(path: Path) -> None:
     """Replace a number of a matrix by NaN."""
     with np.load(path) as arrays:
@@ -108,6 +127,8 @@ def with_nan(path: Path) -> None:
     ("spoil_file", "message"),
     [
         (with_nan, "are no numbers"),
+        (with_negative_unit, "a unit is negative"),
+        (encrypt, "is no file of weights"),
         (lambda path: path.unlink(), "No such file"),
         (lambda path: path.write_text("some notes of mine"), "is no file of weights"),
         (lambda path: path.write_bytes(b""), "is no file of weights"),

@@ -197,6 +197,16 @@ def test_apply_names_the_first_difference(other: dict[str, int], difference: str
         schedule_for(build_one).apply(build_one(**other))
 
 
+def test_apply_knows_a_name_that_halide_gave_before() -> None:
+    """Halide makes `_` of `$` in a name that it has given already."""
+    first, second = (hl.Func("pay$") for _ in range(2))
+    for func in (first, second):
+        func[hl.Var("x")] = hl.Expr(1)
+    assert first.name().partition("$1")[0] != second.name().partition("$1")[0]
+    schedule = Schedule(describe_funcs(hl.Pipeline(first)), ())
+    schedule.apply(hl.Pipeline(second))
+
+
 def test_apply_names_the_directive_that_halide_refuses() -> None:
     def build() -> hl.Pipeline:
         bins, x = hl.Func("bins"), hl.Var("x")

@@ -47,7 +47,7 @@ def test_python_reads_as_expected(name: str, check_golden) -> None:
 
 def build_with_awkward_names() -> hl.Pipeline:
     lambda_var, pipeline_var = hl.Var("lambda"), hl.Var("pipeline")
-    first, second, third = hl.Func("hl"), hl.Func("hl"), hl.Func("int")
+    first, second, third = hl.Func("hl"), hl.Func("hl"), hl.Func("int \n} \\")
     first[lambda_var, pipeline_var] = lambda_var + pipeline_var
     second[lambda_var, pipeline_var] = first[lambda_var, pipeline_var] + 1
     third[lambda_var, pipeline_var] = second[lambda_var, pipeline_var] + 1
@@ -59,7 +59,7 @@ AWKWARD = (
     on(2, 0, Call.SPLIT, Var("pipeline"), Var("a b"), Var("a$b"), 4, GUARD),
     on(2, 0, Call.REORDER, Var("class"), Var("a$b"), Var("a b"), Var("hl")),
     on(1, 0, Call.COMPUTE_ROOT),
-    on(1, 0, Call.SPLIT, Var("lambda"), Var("0"), Var("__1"), 4, GUARD),
+    on(1, 0, Call.SPLIT, Var("lambda"), Var("0"), Var("a\nb\\"), 4, GUARD),
     on(0, 0, Call.COMPUTE_ROOT),
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from some_weights import some_weights
 
-from metol.errors import MetolError
+from metol.errors import MetolError, WeightsError
 from metol.lower import Schedule
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan
 from metol.options import SearchOptions
@@ -114,6 +114,12 @@ def test_weights_guide_the_draws(stand_in: list, files: SampleFiles, tmp_path: P
     collected(files, plan)
     by_analytical, by_weights = ({sample.id for sample in one.samples} for one in files.load())
     assert by_analytical != by_weights
+
+
+def test_weights_that_cannot_be_read_end_it_at_once(stand_in: list, files: SampleFiles, tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match=r"missing\.npz"):
+        collected(files, replace(PLAN, weights=str(tmp_path / "missing.npz")))
+    assert files.programs() == frozenset()
 
 
 def test_each_program_is_there_before_the_next_begins(stand_in: list, files: SampleFiles) -> None:

@@ -39,7 +39,7 @@ samples = st.builds(
     texts,
     texts,
     st.sampled_from(Status),
-    st.lists(seconds, max_size=4).map(tuple),
+    st.lists(seconds.filter(bool), max_size=4).map(tuple),
     st.none() | seconds,
     texts,
 )
@@ -207,3 +207,18 @@ def test_several_folders_are_read_as_one_each_with_its_machines(tmp_path: Path) 
     assert [files.machine_of(program).name for program in files.load()] == [MACHINE.name, "another"]
     with pytest.raises(MetolError):
         SampleFolders([folders[0]]).machine_of(other)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"nest": None}, {"rounds_ms": [float("nan")]}, {"rounds_ms": [0.0]}, {"status": "good"}]
+)
+def test_a_line_that_is_no_sample_is_told_by_its_number(damage: dict, tmp_path: Path) -> None:
+    files = SampleFiles(tmp_path)
+    for name in ("random:1", "random:2"):
+        files.append(named(name), MACHINE)
+    first, second = (tmp_path / "samples.jsonl").read_text().splitlines()
+    row = json.loads(second)
+    row["samples"][0] |= damage
+    (tmp_path / "samples.jsonl").write_text(f"{first}\n{json.dumps(row)}\n")
+    with pytest.raises(MetolError, match="line 2 is none of them"):
+        files.load()

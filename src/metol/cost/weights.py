@@ -35,7 +35,17 @@ _ARRAYS = (
 )
 
 # What reading an archive raises where it is cut short, spoiled, or something else.
-_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 Matrix = npt.NDArray[np.float32]
 
@@ -82,8 +92,8 @@ class Weights:
         if self.units.shape != sizes[-1:] or not all(_fits(member, *sizes) for member in self.members):
             raise WeightsError("These weights do not fit their own features, operations and terms.")
         arrays = [self.units, *(getattr(member, name) for member in self.members for name in _ARRAYS)]
-        if not all(np.isfinite(array).all() for array in arrays):
-            raise WeightsError("These weights are no numbers: some are infinite or NaN. Train anew.")
+        if not all(np.isfinite(array).all() for array in arrays) or (self.units < 0).any():
+            raise WeightsError("These weights are no numbers: some are infinite or NaN, or a unit is negative.")
 
     def model(self, space: _core.Space) -> _core.CostModel:
         """Return the cost model that the core evaluates: the mean of the ensemble.
@@ -153,7 +163,7 @@ class Weights:
             WeightsError: there is none, or it is something else.
         """
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
                 head = json.loads(str(arrays["head"]))
                 if head["format"] != _FORMAT:
                     raise ValueError(f"it is `{head['format']}`")
@@ -167,7 +177,8 @@ class Weights:
             features, terms, operations = (tuple(head[name]) for name in ("features", "terms", "operations"))
             notes = head["notes"]
         except _UNREADABLE as error:
-            raise WeightsError(f"`{path}` is no file of weights: {error}.") from error
+            missing = f"it has no {error}" if isinstance(error, KeyError) else f"{error}"
+            raise WeightsError(f"`{path}` is no file of weights: {missing}.") from error
         try:
             return Weights(members, units, features, terms, operations, notes)
         except WeightsError as error:

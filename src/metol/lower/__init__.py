@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from metol.lower.cpu import cpu_directives
     from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
     from metol.lower.from_cpp import read_cpp
-    from metol.lower.func_ref import FuncRef, describe_funcs
+    from metol.lower.func_ref import FuncRef, describe_funcs, pipeline_funcs
     from metol.lower.gpu import gpu_directives
     from metol.lower.json_format import schedule_identity
     from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
@@ -46,6 +46,7 @@ __all__ = [
     "load",
     "mend_schedule",
     "mended_versions",
+    "pipeline_funcs",
     "plain_directives",
     "read_cpp",
     "rewritten_directives",
@@ -78,6 +79,7 @@ _HOMES = {
     "load": "metol.lower.schedule",
     "mend_schedule": "metol.lower.mend",
     "mended_versions": "metol.lower.mend",
+    "pipeline_funcs": "metol.lower.func_ref",
     "plain_directives": "metol.lower.safe_schedule",
     "read_cpp": "metol.lower.from_cpp",
     "rewritten_directives": "metol.lower.rewrites",

@@ -5,6 +5,7 @@ without warnings as C++17 against Halide.h alone.
 """
 
 import json
+import re
 
 from metol.lower.directive import RVar
 from metol.lower.schedule_data import ScheduleData
@@ -38,7 +39,13 @@ def emit_cpp(schedule: ScheduleData, function_name: str) -> str:
         reserved=_RESERVED,
     )
     parts = outline(schedule, language, taken=("pipeline", "outputs", "output", "count", function_name))
-    lines = [*(f"// {line}" for line in header_lines(schedule)), "#pragma once", "", '#include "Halide.h"', ""]
+    lines = [
+        *(f"// {_comment(line)}" for line in header_lines(schedule)),
+        "#pragma once",
+        "",
+        '#include "Halide.h"',
+        "",
+    ]
     lines += ["#include <vector>", "", f"inline void {function_name}(Halide::Pipeline pipeline) {{"]
     lines += _check_count(len(schedule.funcs))
     lines += [f"    Halide::Func {name} = pipeline.get_func({index});" for name, index in parts.funcs]
@@ -48,8 +55,19 @@ def emit_cpp(schedule: ScheduleData, function_name: str) -> str:
         lines.append(f"    Halide::{kind} {name}({json.dumps(loop.name, ensure_ascii=False)});")
     lines += [f"    Halide::{lookup.kind} {lookup.name} = {lookup.expression};" for lookup in parts.lookups]
     for block in parts.blocks:
-        lines += ["", f"    {{  // {block.title}", *(f"        {line}" for line in _write_block(block)), "    }"]
+        lines += [
+            "",
+            f"    {{  // {_comment(block.title)}",
+            *(f"        {line}" for line in _write_block(block)),
+            "    }",
+        ]
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _comment(text: str) -> str:
+    """Return what a comment of one line may hold: it ends with the line, unless that ends with a backslash."""
+    line = re.sub(r"\s+", " ", text)
+    return f"{line}." if line.endswith("\\") else line
 
 
 def _check_count(count: int) -> list[str]:

@@ -6,6 +6,7 @@ the Funcs, the loops, then one chain of calls a Stage.
 
 import builtins
 import itertools
+import json
 import keyword
 
 from metol.lower.directive import RVar
@@ -60,8 +61,8 @@ _COUNT_FUNCS = '''def count_funcs(pipeline: hl.Pipeline) -> int:
 
 
 def _quote(text: str) -> str:
-    """Return a string literal in double quotes."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """Return a string literal in double quotes: Python reads what JSON has."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _write_block(block: Block) -> list[str]:

@@ -100,8 +100,11 @@ def _compared(expected: FuncRef, found: FuncRef) -> tuple[tuple[str, object, obj
 
 
 def _stable_name(name: str) -> str:
-    """Drop the running number from the names that Halide gives to unnamed Funcs (`f3`, `lambda_0`)."""
-    return re.sub(r"^(f|lambda_)\d+$", r"\1", name)
+    """Drop the running number from the names that Halide gives to unnamed Funcs (`f3`, `lambda_0`).
+
+    Of a name that it has given before Halide makes one without `$`: of a second `h$`, `h_$1`.
+    """
+    return re.sub(r"^(f|lambda_)\d+$", r"\1", name.replace("$", "_"))
 
 
 def _names(funcs: tuple[FuncRef, ...]) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from metol.measure.at_root import schedule_at_root
     from metol.measure.block_limits import BlockLimits
     from metol.measure.emulation import is_untold, run_emulated
+    from metol.measure.extern_libraries import undefined_functions
     from metol.measure.gate import BufferSizes
     from metol.measure.given_inputs import GivenInputs
     from metol.measure.given_values import InputValue
@@ -80,6 +81,7 @@ __all__ = [
     "save_pipeline",
     "schedule_at_root",
     "sizes_to_check",
+    "undefined_functions",
     "verify_schedule",
 ]
 
@@ -130,6 +132,7 @@ _HOMES = {
     "save_pipeline": "metol.measure.serialized",
     "schedule_at_root": "metol.measure.at_root",
     "sizes_to_check": "metol.measure.size_checks",
+    "undefined_functions": "metol.measure.extern_libraries",
     "verify_schedule": "metol.measure.runner",
 }
 

@@ -2,8 +2,8 @@
 
 Serialization keeps the Funcs and the estimates of outputs. It loses, of every parameter, the estimates, the constraints
 and the range of a scalar, and it forgets altogether the parameter that holds an output's constraints; without that the
-file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those. Values and buffers that are bound stay behind;
-the estimates that they imply are kept.
+file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those, and which libraries extern
+functions are from. Values and buffers that are bound stay behind; the estimates that they imply are kept.
 """
 
 import json
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from metol.errors import MetolError
+from metol.measure.extern_libraries import libraries_of, load_libraries
 from metol.measure.halide_values import Number, constant, expr, halide_type
 from metol.pipeline import EstimateMap, base_name
 
@@ -52,7 +53,8 @@ def save_pipeline(pipeline: Any, path: Path, estimates: EstimateMap | None = Non
     parameters = hl.serialize_pipeline(pipeline, str(path), get_params=True)
     outputs = [buffer.parameter() for func in pipeline.outputs() for buffer in func.output_buffers()]
     states = [asdict(_with_estimate(_state_of(p), estimates or {})) for p in (*parameters.values(), *outputs)]
-    _sidecar(path).write_text(json.dumps({"version": SIDECAR_VERSION, "parameters": states}, indent=1))
+    content = {"version": SIDECAR_VERSION, "parameters": states, "libraries": libraries_of(pipeline)}
+    _sidecar(path).write_text(json.dumps(content, indent=1))
 
 
 def promises_bounds(pipeline: Any) -> bool:
@@ -103,6 +105,7 @@ def _read_sidecar(path: Path) -> tuple[_ParameterState, ...]:
     content = json.loads(file.read_text())
     if content.get("version") != SIDECAR_VERSION:
         raise MetolError(f"`{file}` has version {content.get('version')}; this Metol reads version {SIDECAR_VERSION}.")
+    load_libraries(content.get("libraries", ()))
     return tuple(_ParameterState(**state) for state in content["parameters"])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from metol.cost_choice import ANALYTICAL
 from metol.destinations import hold_folder
-from metol.errors import MetolError, UnsupportedTargetError
+from metol.errors import MetolError, UnsupportedTargetError, WeightsError
 from metol.measure import Measurement, PipelineSource, RunOptions, Status, TogetherPlan, measure_together
 from metol.options import SearchOptions
 from metol.planner import Planner
@@ -132,6 +132,7 @@ class Collector:
 
         Raises:
             MetolError: another process collects into the same folder, or it cannot be written.
+            WeightsError: the weights that are to guide the draws cannot be read, or are for another target.
         """
         with hold_folder(self._files.folder):
             yield from self._run(budget, sources, is_cancelled, with_random=with_random)
@@ -199,6 +200,8 @@ class Collector:
             rows = measure_together(
                 source, [one.schedule for one in drawn], run, replace(plan.timing, compile_seconds=seconds)
             )
+        except WeightsError:  # of no program, and the same for all
+            raise
         except MetolError as error:
             return self._program(source, None, note=str(error)[:_KEPT_DETAIL])
         key = planner.frame.algorithm_hash, planner.target

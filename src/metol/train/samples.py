@@ -8,6 +8,7 @@ and has an id that is a hash of program, target and decisions, so that samples o
 import hashlib
 import json
 import lzma
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -95,11 +96,15 @@ class ProgramSamples:
     @staticmethod
     def from_row(row: dict[str, Any]) -> "ProgramSamples":
         """Read what `to_row` returned."""
-        samples = (
-            Sample(**{**one, "status": Status(one["status"]), "rounds_ms": tuple(one["rounds_ms"])})
-            for one in row["samples"]
-        )
-        return ProgramSamples(**{**row, "samples": tuple(samples)})
+        return ProgramSamples(**{**row, "samples": tuple(_sample(one) for one in row["samples"])})
+
+
+def _sample(row: dict[str, Any]) -> Sample:
+    """Read one of the samples; raises ValueError or TypeError where it is none."""
+    sample = Sample(**{**row, "status": Status(row["status"]), "rounds_ms": tuple(row["rounds_ms"])})
+    if not (isinstance(sample.nest, str) and all(0 < ms < math.inf for ms in sample.rounds_ms)):
+        raise ValueError(f"{row} is no sample")
+    return sample
 
 
 class SampleFiles:
