@@ -1,4 +1,4 @@
-"""The pipelines of examples/parts.py: each is verified, and has a use for the part of the search it is there for."""
+"""The pipelines of examples/: each is verified, and has a use for the part of the search it is there for."""
 
 import importlib.util
 from pathlib import Path
@@ -9,12 +9,22 @@ from small_pipelines import SOME_TARGET, some_machine
 
 from metol import SearchOptions, autoschedule
 
-FILE = Path(__file__).parents[1] / "examples" / "parts.py"
+FOLDER = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(scope="module")
 def parts() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("parts", FILE)
+    return imported("parts")
+
+
+@pytest.fixture(scope="module")
+def everyday() -> ModuleType:
+    return imported("everyday")
+
+
+def imported(name: str) -> ModuleType:
+    """Import a file of the folder."""
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -43,3 +53,23 @@ def test_each_is_scheduled_otherwise_without_its_part(
     assert found.origin == other.origin == "search"
     assert found.verification
     assert found.schedule.directives != other.schedule.directives
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sizes", "text"),
+    [
+        ("median_rgb", (320, 100), ".split(c, c_o, c_i, 3, "),
+        ("split_channels", (320, 100), ".split(c, c_o, c_i, 3, "),
+        ("matrix_vector", (512, 512), ".rfactor("),
+        ("layer_norm", (256, 512), "spread.update(0).rfactor("),
+        ("max_pool", (56, 16, 2), ".vectorize("),
+    ],
+)
+def test_what_people_write_is_scheduled_for_what_it_is(
+    everyday: ModuleType, name: str, sizes: tuple[int, ...], text: str
+) -> None:
+    result = autoschedule(getattr(everyday, name)(*sizes), machine=some_machine(), verify=True)
+    assert result.fallbacks == ()
+    assert result.is_compared
+    assert text in result.to_python()

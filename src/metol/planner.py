@@ -295,7 +295,14 @@ class Planner:
         is_gpu = isinstance(self.machine, GpuMachine)
         # Grouping goes by a model of its own, and is quick itself.
         quick = self._strategy if isinstance(self._strategy, Grouping) else BeamSearch(width=1)
-        return Rewriting(read, propose, propose_copies, quick=quick, are_copies_together=is_gpu)
+        return Rewriting(
+            read,
+            propose,
+            propose_copies,
+            quick=quick,
+            thorough=quick if is_gpu else BeamSearch(width=8),
+            are_copies_together=is_gpu,
+        )
 
 
 def _rfactor_key(rfactor: Rfactor) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from math import prod
 import halide as hl
 import pytest
 from slow_cases import EXHAUSTIVE
-from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, finish, image
+from small_pipelines import HEIGHT, WIDTH, ExactRuns, X, Y, finish, image, some_machine
 
 import metol
 from metol import _core
@@ -59,7 +59,32 @@ def space_of(dag: PipelineDag) -> _core.Space:
     return _core.Space(dag, cpu_parameters(CpuMachine.default(threads=2), dag), _core.SpaceOptions(), 1)
 
 
-def proposals(build: Callable[[], hl.Pipeline]) -> tuple[Rfactor, ...]:
+def row_sums() -> hl.Pipeline:
+    """A matrix times a vector: the lanes of a vector of results would be of different rows."""
+    matrix, vector = image(512, 256, name="matrix"), image(512, name="vector")
+    r = hl.RDom([(0, 512)], "r")
+    sums, output = hl.Func("sums"), hl.Func("output")
+    sums[X] = 0
+    sums[X] += matrix[r.x, X] * vector[r.x]
+    output[X] = sums[X]
+    return finish(output, sizes=(256,))
+
+
+def normalized() -> hl.Pipeline:
+    """Each row less its mean, by its spread: two sums of the same rows."""
+    source = image(768, 1024, pixel=hl.Float(32))
+    r, q = hl.RDom([(0, 768)], "r"), hl.RDom([(0, 768)], "q")
+    total, spread, output = hl.Func("total"), hl.Func("spread"), hl.Func("output")
+    total[Y] = hl.f32(0)
+    total[Y] += source[r.x, Y]
+    away = source[q.x, Y] - total[Y] / hl.f32(768)
+    spread[Y] = hl.f32(0)
+    spread[Y] += away * away
+    output[X, Y] = (source[X, Y] - total[Y] / hl.f32(768)) / hl.sqrt(spread[Y] + hl.f32(1))
+    return finish(output, sizes=(768, 1024))
+
+
+def proposals(build: Callable[[], hl.Pipeline]) -> tuple[tuple[Rfactor, ...], ...]:
     dag = extract(build())
     found = BeamSearch(width=1).search(space_of(dag), _core.CostModel(), Budget.start())
     machine = CpuMachine.default(threads=2)
@@ -79,14 +104,14 @@ def test_every_proposal_keeps_the_result_under_random_loop_nests(build: Callable
     runs = ExactRuns("histogram", build)
     found = proposals(build)
     assert found
-    for rfactor in found:
-        dag = extract(build(), rfactors=[rfactor])
+    for together in found:
+        dag = extract(build(), rfactors=together)
         for seed in (1, 2):
-            runs.check(schedule_of(build, dag, [rfactor], seed))
+            runs.check(schedule_of(build, dag, list(together), seed))
 
 
 def test_two_updates_are_rewritten_one_after_the_other() -> None:
-    of_first, *_, of_last = proposals(total)
+    (of_first,), *_, (of_last,) = (proposal for proposal in proposals(total) if len(proposal) == 1)
     assert of_first.func != of_last.func
     dag = extract(total(), rfactors=[of_first, of_last])
     given = len(extract(total()).funcs)
@@ -95,7 +120,7 @@ def test_two_updates_are_rewritten_one_after_the_other() -> None:
 
 
 def test_what_rfactor_makes_reduces_over_the_rest() -> None:
-    whole = next(r for r in proposals(total) if len(r.splits) == 0 or len(r.preserved) == 1)
+    whole = next(r for r, *_ in proposals(total) if len(r.splits) == 0 or len(r.preserved) == 1)
     dag = extract(total(), rfactors=[whole])
     (made,) = (func for func in dag.funcs if func.origin == len(extract(total()).funcs))
     update = dag.stages[made.stages[1]]
@@ -127,6 +152,27 @@ def test_autoschedule_runs_a_sum_in_parallel_vectors_and_says_so_in_its_files() 
     assert ".rfactor(" in result.to_python()
     assert ".rfactor(" in result.to_cpp()
     ExactRuns("histogram", total).check(Schedule.from_json(result.schedule.to_json()))
+
+
+def rfactored(build: Callable[[], hl.Pipeline]) -> list[str]:
+    """The names of the Funcs of which the default search computes updates in two steps."""
+    schedule = metol.autoschedule(build(), machine=some_machine()).schedule
+    funcs = [d.func for d in schedule.directives if d.call is Call.RFACTOR]
+    return sorted({schedule.funcs[func].name for func in funcs})
+
+
+def test_vectors_of_different_rows_become_vectors_along_a_row() -> None:
+    assert rfactored(row_sums) == ["sums"]
+    widths = {
+        factor for (rfactor, *_) in proposals(row_sums) for *_, factor in rfactor.splits if len(rfactor.preserved) == 1
+    }
+    assert widths
+
+
+def test_sums_of_the_same_rows_are_rewritten_together() -> None:
+    """Of one alone little is gained: the other keeps the loop over rows as it is."""
+    assert {len(proposal) for proposal in proposals(normalized)} == {1, 2}
+    assert rfactored(normalized) == ["spread", "total"]
 
 
 def test_autoschedule_without_rfactor_makes_no_func() -> None:

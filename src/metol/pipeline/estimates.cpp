@@ -239,13 +239,19 @@ std::vector<Interval> Estimates::of_input(const Halide::Parameter& param) {
     return shape;
 }
 
-int32_t Estimates::dense_dim(const Halide::Parameter& param) {
-    for (int d = 0; d < param.dimensions(); d++) {
+void Estimates::read_layout(const Halide::Parameter& param, Func& func) {
+    if (!param.defined()) {
+        return;
+    }
+    func.dense_dim = -1;
+    for (int d = 0; d < param.dimensions() && func.dense_dim < 0; d++) {
         if (integer(param.stride_constraint(d)) == 1) {
-            return d;
+            func.dense_dim = d;
         }
     }
-    return -1;
+    if (func.dense_dim > 0) {
+        func.interleaved = static_cast<int32_t>(std::max<int64_t>(1, integer(param.stride_constraint(0)).value_or(1)));
+    }
 }
 
 std::vector<Interval> Estimates::of_image(const Halide::Buffer<>& image) {

@@ -116,7 +116,7 @@ class Extraction {
             func.is_input = image != nullptr;
             if (image) {
                 func.estimate = estimates_.of_input(image->param);
-                func.dense_dim = Estimates::dense_dim(image->param);
+                Estimates::read_layout(image->param, func);
                 ids_.add(image->name, id);
                 ids_.show_as(name, image->name);
                 input_names_.push_back(image->name);
@@ -148,7 +148,7 @@ class Extraction {
             func.is_input = true;
             func.is_size_read = !image.param.defined();  // no other than it has
             func.estimate = image.param.defined() ? estimates_.of_input(image.param) : Estimates::of_image(image.image);
-            func.dense_dim = image.param.defined() ? Estimates::dense_dim(image.param) : 0;
+            Estimates::read_layout(image.param, func);
             func.computed = finish(identity(func.dimensions()), name);
             func.origin = static_cast<int32_t>(dag_->funcs.size());
             ids_.add(name, static_cast<int32_t>(dag_->funcs.size()));
@@ -168,7 +168,7 @@ class Extraction {
                     const bool is_told = param.min_constraint(d).defined() || param.extent_constraint(d).defined();
                     func.has_known_place = func.has_known_place || is_told;
                 }
-                func.dense_dim = Estimates::dense_dim(param);
+                Estimates::read_layout(param, func);
             }
             dag_->outputs.push_back(id);
         }

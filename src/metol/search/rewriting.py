@@ -45,6 +45,8 @@ class Rewriting:
     propose_stagings: StagingProposer
     quick: Strategy
     """What tells in little time whether a form is worth a search."""
+    thorough: Strategy
+    """The same of a form with several updates rewritten, of which a beam of one state comes to the worst alone."""
     are_copies_together: bool = False
     """Whether copies are tried together, too, with other loops of what reads them."""
 
@@ -60,12 +62,22 @@ def search_forms(
     form, found = start, strategy.search(start.space, model, budget)
     if rewriting is None or budget.is_spent():
         return form, found
+    as_it_was = found
     # Where another form comes to none, that is all that is known of it.
     with contextlib.suppress(DeadEndError):
         form, found = _search_rewritten(start, found, rewriting, strategy, model=model, budget=budget)
     with contextlib.suppress(DeadEndError):
         form, found = _search_staged(form, found, rewriting, model, budget)
-    return form, found
+    if not form.rfactors:
+        return form, found
+    # What updates in two steps gain, a copy that makes rows of columns may gain, too, and more.
+    other_form, other = start, as_it_was
+    with contextlib.suppress(DeadEndError):
+        other_form, other = _search_staged(start, as_it_was, rewriting, model, budget)
+    candidates = found.candidates + other.candidates - as_it_was.candidates
+    if other.cost_seconds < found.cost_seconds:
+        form, found = other_form, other
+    return form, replace(found, candidates=candidates)
 
 
 def _search_rewritten(
@@ -120,7 +132,9 @@ def _rewritten(
         if best is None:
             best = rewriting.quick.search(start.space, model, budget)
         forms = (rewriting.read((*form.rfactors, *proposal), ()) for proposal in proposals)
-        tried = [(other, rewriting.quick.search(other.space, model, budget)) for other in forms if other is not None]
+        searches = (rewriting.quick if len(proposal) == 1 else rewriting.thorough for proposal in proposals)
+        pairs = zip(forms, searches, strict=True)
+        tried = [(other, search.search(other.space, model, budget)) for other, search in pairs if other is not None]
         candidates += sum(result.candidates for _, result in tried)
         if not tried:
             break

@@ -251,7 +251,7 @@ def propose_rfactors(
     """Return updates of these Stages that are worth computing in two steps on a machine, or in three."""
     if isinstance(machine, GpuMachine):
         return propose_for_gpu(dag, schedules, stages, machine)
-    return tuple((rfactor,) for rfactor in propose_for_cpu(dag, schedules, stages, machine))
+    return propose_for_cpu(dag, schedules, stages, machine)
 
 
 def propose_stagings(

@@ -15,15 +15,15 @@ from metol.pipeline import PipelineDag
 __all__ = ["RfactorPlan", "can_be_rfactored"]
 
 
-def can_be_rfactored(stage: _core.Stage, schedule: _core.FuncSchedule) -> bool:
+def can_be_rfactored(stage: _core.Stage, schedule: _core.FuncSchedule, *, inside: bool = False) -> bool:
     """Whether an update is one that Halide can compute in two steps, and its Func is nowhere inside another.
 
-    Where `k <= y` ends a loop, Halide asks for whole parts of it, of inputs, too.
+    Or somewhere inside, where it may be. Where `k <= y` ends a loop, Halide asks for whole parts of it, of inputs, too.
     """
     can_be_split = stage.is_associative and stage.has_safe_identities and not stage.ends_by_point
     is_reduction = stage.index > 0 and can_be_split and any(loop.is_reduction for loop in stage.loops)
-    is_at_root = schedule.placement == _core.Placement.ROOT and stage.index < len(schedule.stages)
-    return is_reduction and is_at_root
+    is_there = schedule.placement == _core.Placement.ROOT or (inside and schedule.placement == _core.Placement.AT)
+    return is_reduction and is_there and stage.index < len(schedule.stages)
 
 
 class RfactorPlan:

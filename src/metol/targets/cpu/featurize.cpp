@@ -122,11 +122,24 @@ bool moves_while_reducing(const Stage& stage) {
     return std::ranges::any_of(stage.stores, [&](const Access& store) { return moves_while_reducing(stage, store); });
 }
 
+// Does a tile have all the channels of its pixels, so that what is stored a few apart becomes whole vectors?
+bool fills_pixels(const Stage& stage, const Func& func, const Trips& tile) {
+    int64_t channels = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        channels *= stage.loops[i].pure_dim == func.dense_dim && !stage.loops[i].is_reduction ? tile[i] : 1;
+    }
+    return channels >= func.interleaved && func.interleaved <= kMaxDenseStride;
+}
+
 // Do the lanes of a vector go to neighbouring places in storage?
 bool GroupFeaturizer::writes_densely(const StageContext& context) const {
     const Stage& stage = index_.stage(context.id);
     const auto v = static_cast<size_t>(context.nest.vector_loop);
+    const Func& func = index_.func(stage.func);
     const int innermost = nest_[stage.func].innermost_dim;
+    if (func.interleaved > 1 && !fills_pixels(stage, func, context.tile)) {
+        return false;
+    }
     for (const Access& store : stage.stores) {
         for (size_t d = 0; d < store.jacobian.size(); d++) {
             const JacobianRow& row = store.jacobian[d];
@@ -149,7 +162,7 @@ bool GroupFeaturizer::has_lanes_apart(const StageContext& context) const {
 
 double GroupFeaturizer::masked_share(const StageContext& context) {
     const int loop = context.nest.vector_loop;
-    if (loop < 0 || context.nest.vector_width <= 1 || machine_.vector_bytes >= kMaskedVectorBytes) {
+    if (loop < 0 || context.nest.vector_width <= 1) {
         return 0;
     }
     const Stage& stage = index_.stage(context.id);
@@ -280,11 +293,13 @@ TileShape GroupFeaturizer::tile_of(const StageContext& context) const {
             is_root ? kClampedShareAtRoot : kClampedShareInside};
 }
 
-// Lanes of dense loads that are loaded one by one where each has a condition: no instruction does so for fewer than
-// four bytes.
+// Lanes of dense loads that are loaded one by one where each has a condition: no instruction of AVX2 does so for fewer
+// than four bytes, and none at all where neighbours lie apart.
 double GroupFeaturizer::masked_lanes(int producer, int width, const TileLoads& loads) const {
     const int32_t bytes = std::ranges::min(index_.func(producer).value_bytes);
-    return bytes < kMaskedBytes ? loads.dense * std::min(width, machine_.vector_bytes / bytes) : 0;
+    const bool has_masks = machine_.vector_bytes >= kMaskedVectorBytes || bytes >= kMaskedBytes;
+    const double side_by_side = loads.apart > 0 ? 0 : loads.dense;
+    return loads.apart + (has_masks ? 0 : side_by_side * std::min(width, machine_.vector_bytes / bytes));
 }
 
 // Are the loads of vectors that an end cuts through masked, and all lanes stored? Those of most pure Funcs are whose
@@ -310,6 +325,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         const double once = turns_loaded_for(access, turns, context.id);
         loads.dense /= once;
         loads.scalar /= once;
+        loads.apart /= once;
         const bool is_free = is_in_registers(access.producer);
         total.dense += is_free ? 0 : loads.dense;
         total.scalar += is_free && tile.vector_loop < 0 ? 0 : loads.scalar;
@@ -355,7 +371,8 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         // No accumulator is kept in registers under a condition.
         total.scalar += masked == 0 ? 0 : masked * reduced * masked_lanes(stage.func, context.nest.vector_width, loads);
     }
-    if (masked > 0 && !is_scatter && !is_in_registers(stage.func) && !masks_loads_alone(context)) {
+    if (masked > 0 && machine_.vector_bytes < kMaskedVectorBytes && !is_scatter && !is_in_registers(stage.func) &&
+        !masks_loads_alone(context)) {
         total.scalar += masked * vectors * width;
     }
     const bool is_stored = !is_scatter && !is_in_registers(stage.func);

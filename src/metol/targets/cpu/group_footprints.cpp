@@ -73,12 +73,18 @@ Footprint footprint(const CpuParameters& machine, const Func& func, int innermos
     if (box.is_empty || box.dimensions == 0) {
         return {static_cast<double>(func.bytes_per_point()), 1};
     }
-    const double run_bytes = static_cast<double>(box[innermost_dim].extent()) * func.bytes_per_point();
+    // The channels of interleaved pixels come in together, whichever of them are asked for.
+    const bool is_interleaved = func.interleaved > 1 && innermost_dim == 0;
+    const int64_t inside = is_interleaved ? box[func.dense_dim].extent() : 1;
+    const int64_t row = box[innermost_dim].extent();
+    const double run_bytes =
+        static_cast<double>(row * (is_interleaved ? func.interleaved : 1)) * func.bytes_per_point();
     // Lines are whole, whatever is skipped along them.
-    const double share = box.skipped_dim == innermost_dim ? 1 : box.share;
+    const bool is_along = box.skipped_dim == innermost_dim || (is_interleaved && box.skipped_dim == func.dense_dim);
+    const double share = is_along ? 1 : box.share;
     const double line = static_cast<double>(machine.cache_line_bytes);
-    const double runs = std::max(1.0, share * static_cast<double>(box.points()) /
-                                          static_cast<double>(std::max<int64_t>(1, box[innermost_dim].extent())));
+    const double runs = std::max(
+        1.0, share * static_cast<double>(box.points()) / static_cast<double>(std::max<int64_t>(1, row * inside)));
     // A run shorter than a line still brings the line in.
     return {runs * std::max(run_bytes, line), runs};
 }

@@ -207,7 +207,9 @@ DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions
     bool is_unknown = false;
     size_t inner = innermost;  // the dimension before, as they lie in memory
     for (size_t dim = 0; dim < dimensions; dim++) {
-        if (dim != innermost) {
+        // The channels of interleaved pixels lie side by side, and rows begin after them.
+        const Func& own = index.func(func);
+        if (dim != innermost && !(own.interleaved > 1 && static_cast<int>(dim) == own.dense_dim)) {
             is_unknown = is_unknown || !is_known(inner);
             unknown[dim] = is_unknown;
             inner = dim;

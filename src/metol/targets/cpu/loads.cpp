@@ -10,23 +10,29 @@ namespace metol::cpu {
 
 namespace {
 
-// Adams et al. 2019, appendix A: strides below five are loaded as that many dense vectors.
-constexpr double kMaxDenseStride = 4;
 // Narrowest value that is loaded into all lanes at once.
 constexpr double kBroadcastBytes = 4;
+
+// Along which dimensions the points of a Func are neighbours, or few apart.
+struct Rows {
+    int dim = -1;         // along rows; -1 where that is still open
+    double step = 1;      // places between neighbours there
+    int inside_dim = -1;  // that lie one after the other in between, as the channels of a pixel; -1 where none does
+};
 
 // How a coordinate of the producer moves along the vector loop.
 enum class VectorAccess { Broadcast, Dense, Gather };
 
-VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innermost_dim, double& stride) {
+VectorAccess classify(const EffectiveAccess& access, int vector_loop, const Rows& rows, double& stride) {
     stride = 0;
     const auto v = static_cast<size_t>(vector_loop);
     bool is_broadcast = true;
     for (size_t d = 0; d < access.jacobian.size(); d++) {
-        const double slope = access.jacobian[d][v];
-        const bool is_along_rows = static_cast<int>(d) == innermost_dim;
+        const bool is_inside = static_cast<int>(d) == rows.inside_dim;
+        const double slope = access.jacobian[d][v] * (is_inside ? 1 : rows.step);
+        const bool is_along_rows = static_cast<int>(d) == rows.dim || is_inside;
         // Neighbouring lanes take turns among a few places, whatever the layout; or lie in different rows.
-        if (access.phases[d][v] && (slope == 0 || (innermost_dim >= 0 && !is_along_rows))) {
+        if (access.phases[d][v] && (slope == 0 || (rows.dim >= 0 && !is_along_rows))) {
             return VectorAccess::Gather;
         }
         if (slope == 0) {
@@ -34,7 +40,7 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innerm
         }
         is_broadcast = false;
         const bool is_dense =
-            !std::isnan(slope) && std::abs(slope) <= kMaxDenseStride && (innermost_dim < 0 || is_along_rows);
+            !std::isnan(slope) && std::abs(slope) <= kMaxDenseStride && (rows.dim < 0 || is_along_rows);
         if (!is_dense) {
             return VectorAccess::Gather;
         }
@@ -43,24 +49,40 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, int innerm
     return is_broadcast ? VectorAccess::Broadcast : VectorAccess::Dense;
 }
 
-// The dimension that is innermost in storage; -1 where that is still open.
-int layout_of(const PipelineIndex& index, const LoopNest& nest, int func) {
-    if (index.func(func).is_input) {
-        return 0;
+Rows rows_of(const PipelineIndex& index, const LoopNest& nest, int id) {
+    const Func& func = index.func(id);
+    if (func.interleaved > 1) {
+        return {0, static_cast<double>(func.interleaved), func.dense_dim};
     }
-    return nest[func].placement == Placement::Unscheduled ? -1 : nest[func].innermost_dim;
+    if (func.is_input) {
+        return {0};
+    }
+    return {nest[id].placement == Placement::Unscheduled ? -1 : nest[id].innermost_dim};
+}
+
+// How many of the places between neighbours along rows a tile asks for, so that loads of whole vectors are shared.
+double places_inside(const EffectiveAccess& access, const Rows& rows, const TileShape& tile) {
+    if (rows.inside_dim < 0) {
+        return 1;
+    }
+    const auto d = static_cast<size_t>(rows.inside_dim);
+    double places = access.distinct[d];
+    for (size_t i = 0; i < tile.loops; i++) {
+        places *= access.jacobian[d][i] != 0 ? tile.points[i] : 1;
+    }
+    return std::clamp<double>(places, 1, rows.step);
 }
 
 }  // namespace
 
 bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim) {
     double stride = 0;
-    return classify(access, vector_loop, innermost_dim, stride) == VectorAccess::Dense;
+    return classify(access, vector_loop, Rows{innermost_dim}, stride) == VectorAccess::Dense;
 }
 
 bool is_gathered(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, int vector_loop) {
     double stride = 0;
-    return classify(access, vector_loop, layout_of(index, nest, access.producer), stride) == VectorAccess::Gather;
+    return classify(access, vector_loop, rows_of(index, nest, access.producer), stride) == VectorAccess::Gather;
 }
 
 RunShare run_share(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access, int vector_loop,
@@ -69,7 +91,7 @@ RunShare run_share(const PipelineIndex& index, const LoopNest& nest, const Effec
         return {};
     }
     double stride = 0;
-    switch (classify(access, vector_loop, layout_of(index, nest, access.producer), stride)) {
+    switch (classify(access, vector_loop, rows_of(index, nest, access.producer), stride)) {
         case VectorAccess::Gather:
             return {};
         case VectorAccess::Broadcast:
@@ -99,7 +121,7 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
                         const TileShape& tile, const Layout& layout) {
     TileLoads loads;
     const Func& producer = index.func(access.producer);
-    const int innermost_dim = layout_of(index, nest, access.producer);
+    const Rows rows = rows_of(index, nest, access.producer);
     const double distinct = places_in_tile(access, tile, layout.unknown_strides);
     if (tile.vector_loop < 0) {
         loads.scalar = distinct;
@@ -108,17 +130,19 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
     double stride = 0;
     const double registers =
         divide_up(static_cast<int64_t>(tile.vector_width) * producer.bytes_per_point(), tile.vector_bytes);
-    switch (classify(access, tile.vector_loop, innermost_dim, stride)) {
+    switch (classify(access, tile.vector_loop, rows, stride)) {
         case VectorAccess::Broadcast:
             // Of four bytes and more, the port that loads puts it in all lanes.
             (producer.bytes_per_point() >= kBroadcastBytes ? loads.dense : loads.scalar) = distinct;
             break;
         case VectorAccess::Dense: {
             const double clamped = tile.is_lane_by_lane ? 1 : access.is_clamped ? tile.clamped_share : 0;
-            const double taps = innermost_dim < 0 ? 1 : access.distinct[static_cast<size_t>(innermost_dim)];
+            const double taps = rows.dim < 0 ? 1 : access.distinct[static_cast<size_t>(rows.dim)];
+            const double vectors = std::max(1.0, std::ceil(stride) / places_inside(access, rows, tile));
             const double straddling = straddling_share(taps, layout.row_period, tile.vector_bytes);
-            loads.dense = (1 - clamped) * distinct * registers * (1 + straddling) * std::max(1.0, std::ceil(stride));
+            loads.dense = (1 - clamped) * distinct * registers * (1 + straddling) * vectors;
             loads.scalar = clamped * distinct * tile.vector_width;
+            loads.apart = stride == 1 ? 0 : (1 - clamped) * distinct * tile.vector_width;
             break;
         }
         case VectorAccess::Gather:

@@ -5,10 +5,14 @@
 
 namespace metol::cpu {
 
+// Adams et al. 2019, appendix A: strides below five are loaded as that many dense vectors.
+inline constexpr double kMaxDenseStride = 4;
+
 // Loads of one tile of the Stage, by kind; shared across the tile where a value is loaded by several of its points.
 struct TileLoads {
     double dense = 0;   // native vector registers
     double scalar = 0;  // broadcasts and gathered elements
+    double apart = 0;   // elements of those dense registers that take every second, third or fourth place
 };
 
 struct TileShape {

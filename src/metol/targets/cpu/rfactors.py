@@ -4,6 +4,7 @@ Enters: a loop nest that was found without. Leaves: `Rfactor`s to try, each of w
 as any other. Adams et al. 2019, §3.3, names `rfactor` among what that system leaves out.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from math import ceil, prod
 
@@ -21,12 +22,14 @@ _TASKS_PER_CORE = 4
 _LEAST_POINTS = 256
 # Vectors of partial results: one, or enough to hide the latency of an addition.
 _ACCUMULATORS = (1, 4)
+# Updates that are rewritten at once: those of a normalization are two.
+_MOST_TOGETHER = 4
 
 
 def propose_rfactors(
     dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int], machine: CpuMachine
-) -> tuple[Rfactor, ...]:
-    """Return ways to compute some updates in two steps.
+) -> tuple[tuple[Rfactor, ...], ...]:
+    """Return ways to compute some updates in two steps: each by itself, and those that are alike all together.
 
     Args:
         dag: The pipeline.
@@ -34,31 +37,58 @@ def propose_rfactors(
         stages: Stage ids to look at, the most important first.
         machine: The machine.
     """
-    return tuple(rfactor for stage in stages for rfactor in _of_update(dag, schedules, stage, machine))
+    alike: dict[tuple[bool, int], list[Rfactor]] = defaultdict(list)
+    for stage in stages:
+        for plan, rfactor in _of_update(dag, schedules, stage, machine).items():
+            alike[plan].append(rfactor)
+    alone = [(rfactor,) for rfactors in alike.values() for rfactor in rfactors]
+    # One that is rewritten by itself gains little where the other, which reads the same rows, keeps it from their loop.
+    together = [tuple(rfactors) for rfactors in alike.values() if 1 < len(rfactors) <= _MOST_TOGETHER]
+    return tuple(alone + together)
 
 
 def _of_update(
     dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage_id: int, machine: CpuMachine
-) -> list[Rfactor]:
+) -> dict[tuple[bool, int], Rfactor]:
+    """Two steps for one update: by whether partial results are parallel, and how many are side by side."""
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
-    if not can_be_rfactored(stage, schedule):
-        return []
+    if not can_be_rfactored(stage, schedule, inside=True):
+        return {}
     nest = schedule.stages[stage.index]
     extents = [prod(level[loop] for level in nest.levels) for loop in range(len(stage.loops))]
     reductions = [number for number, loop in enumerate(stage.loops) if loop.is_reduction]
     if prod(extents) < _LEAST_POINTS:
-        return []
+        return {}
     lanes = max(1, machine.vector_bytes // stage.narrowest_bytes)
-    is_serial = not nest.is_parallel and machine.cores > 1
-    is_scalar = nest.vector_width == 1 and not stage.has_data_dependent_write
+    is_at_root = schedule.placement == _core.Placement.ROOT
+    is_serial = is_at_root and not nest.is_parallel and machine.cores > 1
+    # Inside others a scalar sum is as good as what it is inside of.
+    is_lane_by_lane = is_at_root if nest.vector_width == 1 else _gathers(dag, schedules, stage, nest.vector_loop)
+    is_scalar = is_lane_by_lane and not stage.has_data_dependent_write
     plans: list[tuple[bool, int]] = [(True, 0)] if is_serial else []
     if is_scalar and extents[reductions[0]] >= 2 * lanes:
         plans += [(parallel, lanes * many) for parallel in sorted({False, is_serial}) for many in _ACCUMULATORS]
-    made = (
-        _make(dag, stage, extents, machine.cores, is_parallel=is_parallel, width=width) for is_parallel, width in plans
+    made = {
+        (is_parallel, width): _make(dag, stage, extents, machine.cores, is_parallel=is_parallel, width=width)
+        for is_parallel, width in plans
+    }
+    return {plan: rfactor for plan, rfactor in made.items() if rfactor is not None}
+
+
+def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _core.Stage, vector_loop: int) -> bool:
+    """Whether the lanes of a vector load from different rows, as of a sum along each row."""
+
+    def is_across(edge: _core.Edge, dim: int) -> bool:
+        producer = dag.funcs[edge.producer]
+        return dim != (producer.dense_dim if producer.is_input else schedules[edge.producer].innermost_dim)
+
+    return any(
+        row.numerator[vector_loop] != 0 and is_across(edge, dim)
+        for edge in stage.edges
+        for access in edge.accesses
+        for dim, row in enumerate(access.jacobian)
     )
-    return [rfactor for rfactor in made if rfactor is not None]
 
 
 def _make(

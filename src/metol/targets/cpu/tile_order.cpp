@@ -48,6 +48,21 @@ double values_in(const StageNest& nest, const StageReads& reads, std::span<const
     return held + std::min(passing, kOperands * vector);
 }
 
+// The vectors of a pixel's channels one after the other: Halide stores them together if nothing is between them.
+std::vector<int> channels_first(const Stage& stage, const StageNest& nest, int dense_dim) {
+    std::vector<int> order;
+    for (int loop = 0; loop < static_cast<int>(stage.loops.size()); loop++) {
+        if (loop == nest.vector_loop || steps_of(nest, loop) > 1) {
+            order.push_back(loop);
+        }
+    }
+    const auto place = [&](int loop) {
+        return stage.loops[static_cast<size_t>(loop)].pure_dim == dense_dim ? 0 : loop == nest.vector_loop ? 1 : 2;
+    };
+    std::ranges::stable_sort(order, {}, place);
+    return order;
+}
+
 }  // namespace
 
 TileOrder tile_order(const Stage& stage, const StageNest& nest, const StageReads& reads, double registers_per_vector) {
@@ -91,7 +106,9 @@ std::vector<std::vector<int>> tile_orders(const PipelineIndex& index, const Loop
         const bool has_vectors =
             own.vector_loop >= 0 && !stage.loops[static_cast<size_t>(own.vector_loop)].is_reduction;
         const bool reduces = std::ranges::any_of(stage.loops, &LoopDim::is_reduction);
-        if (has_vectors && reduces) {
+        if (has_vectors && !reduces && index.func(stage.func).interleaved > 1) {
+            orders[id] = channels_first(stage, own, index.func(stage.func).dense_dim);
+        } else if (has_vectors && reduces) {
             orders[id] = tile_order(stage, own, *effective_reads(index, nest, static_cast<int>(id)), 1).loops;
         }
     }

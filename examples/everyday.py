@@ -1,0 +1,87 @@
+"""Pipelines as people write them who have never seen the suite: interleaved channels, sums of rows, pooling.
+
+Run ``metol bench examples/everyday.py:median_rgb`` to see how one of them does beside Halide's own autoschedulers.
+"""
+
+import halide as hl
+
+X, Y, C, N = (hl.Var(name) for name in "xycn")
+
+
+def image(*sizes: int, name: str, pixel: hl.Type | None = None) -> hl.ImageParam:
+    """Return an input with its estimated sizes."""
+    param = hl.ImageParam(pixel or hl.Float(32), len(sizes), name)
+    param.set_estimates([(0, size) for size in sizes])
+    return param
+
+
+def interleave(buffer: hl.ImageParam | hl.OutputImageParam, channels: int = 3) -> None:
+    """Say that the channels of a pixel lie side by side, as in most files."""
+    buffer.dim(0).set_stride(channels)
+    buffer.dim(2).set_stride(1).set_bounds(0, channels)
+
+
+def middle(a: hl.Expr, b: hl.Expr, c: hl.Expr) -> hl.Expr:
+    """Return the median of three."""
+    return hl.max(hl.min(a, b), hl.min(hl.max(a, b), c))
+
+
+def median_rgb(width: int = 1920, height: int = 1080) -> hl.Pipeline:
+    """Return the median of nine pixels, channel by channel, of interleaved bytes."""
+    source = image(width + 2, height + 2, 3, name="source", pixel=hl.UInt(8))
+    interleave(source)
+    low, mid, high, output = (hl.Func(name) for name in ("low", "mid", "high", "output"))
+    a, b, c = (source[X, Y + i, C] for i in range(3))
+    low[X, Y, C], mid[X, Y, C], high[X, Y, C] = hl.min(hl.min(a, b), c), middle(a, b, c), hl.max(hl.max(a, b), c)
+    lows, mids, highs = ([func[X + i, Y, C] for i in range(3)] for func in (low, mid, high))
+    greatest, least = hl.max(hl.max(lows[0], lows[1]), lows[2]), hl.min(hl.min(highs[0], highs[1]), highs[2])
+    output[X, Y, C] = middle(greatest, middle(*mids), least)
+    interleave(output.output_buffer())
+    output.set_estimates([(0, width), (0, height), (0, 3)])
+    return hl.Pipeline(output)
+
+
+def split_channels(width: int = 1920, height: int = 1080) -> hl.Pipeline:
+    """Return interleaved bytes as planes of floats, as what goes into a network."""
+    source, planes = image(width, height, 3, name="source", pixel=hl.UInt(8)), hl.Func("planes")
+    interleave(source)
+    planes[X, Y, C] = hl.f32(source[X, Y, C]) * hl.f32(2 / 255) - hl.f32(1)
+    planes.set_estimates([(0, width), (0, height), (0, 3)])
+    return hl.Pipeline(planes)
+
+
+def matrix_vector(width: int = 2048, height: int = 2048) -> hl.Pipeline:
+    """Return a matrix times a vector."""
+    matrix, vector, product = image(width, height, name="matrix"), image(width, name="vector"), hl.Func("product")
+    k = hl.RDom([(0, width)], "k")
+    product[Y] = hl.f32(0)
+    product[Y] += matrix[k.x, Y] * vector[k.x]
+    product.set_estimates([(0, height)])
+    return hl.Pipeline(product)
+
+
+def layer_norm(features: int = 768, rows: int = 4096) -> hl.Pipeline:
+    """Return rows less their means, by their spread."""
+    source, total, spread, output = image(features, rows, name="source"), *map(hl.Func, ("total", "spread", "output"))
+    k, r = hl.RDom([(0, features)], "k"), hl.RDom([(0, features)], "r")
+    share = hl.f32(1 / features)
+    total[N] = hl.f32(0)
+    total[N] += source[k.x, N]
+    away = source[r.x, N] - total[N] * share
+    spread[N] = hl.f32(0)
+    spread[N] += away * away
+    output[X, N] = (source[X, N] - total[N] * share) / hl.sqrt(spread[N] * share + hl.f32(1e-5))
+    output.set_estimates([(0, features), (0, rows)])
+    return hl.Pipeline(output)
+
+
+def max_pool(side: int = 112, channels: int = 64, images: int = 16) -> hl.Pipeline:
+    """Return the greatest of two by two bytes, of planes."""
+    source = image(2 * side, 2 * side, channels, images, name="source", pixel=hl.UInt(8))
+    greatest, output = hl.Func("greatest"), hl.Func("output")
+    r = hl.RDom([(0, 2), (0, 2)], "r")
+    greatest[X, Y, C, N] = hl.u8(0)
+    greatest[X, Y, C, N] = hl.max(greatest[X, Y, C, N], source[2 * X + r.x, 2 * Y + r.y, C, N])
+    output[X, Y, C, N] = greatest[X, Y, C, N]
+    output.set_estimates([(0, side), (0, side), (0, channels), (0, images)])
+    return hl.Pipeline(output)
