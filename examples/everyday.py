@@ -85,3 +85,31 @@ def max_pool(side: int = 112, channels: int = 64, images: int = 16) -> hl.Pipeli
     output[X, Y, C, N] = greatest[X, Y, C, N]
     output.set_estimates([(0, side), (0, side), (0, channels), (0, images)])
     return hl.Pipeline(output)
+
+
+def box_sum(source: hl.Func, radius: int, name: str) -> hl.Func:
+    """Return sums over square windows, along each side by itself."""
+    along_y, along_x = (hl.RDom([(-radius, 2 * radius + 1)], f"{name}_{side}") for side in "yx")
+    down, across = hl.Func(f"{name}_down"), hl.Func(f"{name}_across")
+    down[X, Y] = hl.f32(0)
+    down[X, Y] += source[X, Y + along_y.x]
+    across[X, Y] = hl.f32(0)
+    across[X, Y] += down[X + along_x.x, Y]
+    return across
+
+
+def guided_filter(width: int = 1280, height: int = 720, radius: int = 8) -> hl.Pipeline:
+    """Return a picture smoothed but for its edges (He et al. 2010, with the picture as its own guide)."""
+    source = hl.BoundaryConditions.repeat_edge(image(width, height, name="source"))
+    square, slope, offset, output = (hl.Func(name) for name in ("square", "slope", "offset", "output"))
+    share = hl.f32(1 / (2 * radius + 1) ** 2)
+    square[X, Y] = source[X, Y] * source[X, Y]
+    mean, of_squares = (box_sum(func, radius, name) for func, name in ((source, "mean"), (square, "of_squares")))
+    average = mean[X, Y] * share
+    variance = of_squares[X, Y] * share - average * average
+    slope[X, Y] = variance / (variance + hl.f32(0.01))
+    offset[X, Y] = average * (hl.f32(1) - slope[X, Y])
+    slopes, offsets = (box_sum(func, radius, name) for func, name in ((slope, "slopes"), (offset, "offsets")))
+    output[X, Y] = (slopes[X, Y] * source[X, Y] + offsets[X, Y]) * share
+    output.set_estimates([(0, width), (0, height)])
+    return hl.Pipeline(output)

@@ -64,6 +64,7 @@ def test_each_is_scheduled_otherwise_without_its_part(
         ("matrix_vector", (512, 512), ".rfactor("),
         ("layer_norm", (256, 512), "spread.update(0).rfactor("),
         ("max_pool", (56, 16, 2), ".vectorize("),
+        ("guided_filter", (200, 120), ".vectorize("),
     ],
 )
 def test_what_people_write_is_scheduled_for_what_it_is(

@@ -5,6 +5,7 @@ known by their decisions. `autoschedule` asks for one search; tuning asks again 
 """
 
 import contextlib
+import copy
 import functools
 import math
 import time
@@ -24,6 +25,7 @@ from metol.lower import Directive, LoweringOptions, Schedule, rewritten_directiv
 from metol.measure import Acceptance
 from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names, funcs_before_outputs
+from metol.returned_memory import charging_machine, gives_memory_back
 from metol.search import BeamSearch, Budget, Form, Grouping, Rewriting, SearchResult, search_forms
 from metol.targets import (
     Machine,
@@ -34,9 +36,14 @@ from metol.targets import (
     propose_rfactors,
     propose_stagings,
 )
+from metol.targets.cpu import CpuMachine
 from metol.targets.gpu import GpuMachine, require_opencl_types
 
 __all__ = ["Found", "Planner"]
+
+# How many times as long a loop nest takes where its memory is new each time, for another search to pay. Below, what is
+# found with all blocks charged is no better, by measurements (docs/cost_model.md).
+_CHARGED_FACTOR = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +155,31 @@ class Planner:
             form, found = search_forms(start, rewriting, self._strategy, self.model, budget)
         except DeadEndError as error:
             return Found(last_resorts(start, self.machine, self.lowering), refusals=(str(error),))
+        form, found = self._with_memory_charged(form, found, budget)
         seconds = time.monotonic() - started
         candidates = searched_candidates(start, form, found, self.machine, self.lowering, self.model)
         return Found(candidates, form, found, seconds, found.is_complete)
+
+    def _with_memory_charged(self, form: Form, found: SearchResult, budget: Budget) -> tuple[Form, SearchResult]:
+        """Search again where most of the time would go into memory that the system took back; return what is better."""
+        if not isinstance(self.machine, CpuMachine) or budget.is_spent() or not gives_memory_back(form, found.state):
+            return form, found
+        other = copy.copy(self)
+        other.machine, other._forms = charging_machine(self.machine), {}
+        with contextlib.suppress(DeadEndError, MetolError):
+            charged, state = other.state_of(self.nest_of(form, found.state))
+            seconds = float(charged.space.cost(state, self.model)[0])
+            if seconds < _CHARGED_FACTOR * found.cost_seconds:
+                return form, found
+            rewriting = None if self.kept else other._rewriting()
+            best, result = search_forms(other.form(), rewriting, self._strategy, self.model, budget)
+            candidates = found.candidates + result.candidates
+            if result.cost_seconds >= seconds:
+                return form, replace(found, candidates=candidates)
+            own = [self.state_of(other.nest_of(best, state)) for state in (result.state, *result.alternatives)]
+            form, states = own[0][0], tuple(state for _, state in own)
+            return form, replace(result, state=states[0], alternatives=states[1:], candidates=candidates)
+        return form, found
 
     def _teller(self, foresee: Callable[[Schedule], None]) -> Callable[[_core.Space, SearchResult], None]:
         """Return what hands on the schedules of loop nests that are better than all before."""
