@@ -4,6 +4,7 @@ Each message says the rule, the offending value, the Func and the next step.
 """
 
 __all__ = [
+    "BuilderError",
     "ContradictoryEstimateError",
     "ExtractionError",
     "GivenInputError",
@@ -30,6 +31,10 @@ __all__ = [
 
 class MetolError(Exception):
     """Base class of every error that Metol raises on bad input."""
+
+
+class BuilderError(MetolError):
+    """The code that builds a pipeline raises an exception, which is the cause; the message tells where."""
 
 
 class UndefinedPipelineError(MetolError):

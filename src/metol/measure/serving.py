@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from metol.errors import MetolError
+from metol.errors import BuilderError, MetolError
 from metol.measure.message import Failure, Message, decode, encode
 
 __all__ = ["Session", "die_with_parent", "error_text", "serve_parent"]
@@ -71,7 +71,10 @@ def _serve(session: Session, requests: IO[bytes], answers: Any) -> None:
         try:
             answer = session.answer(decode(line))
         except Exception as error:  # noqa: BLE001, the boundary of the child process: whatever it is, it is an outcome
-            answer = Failure(type(error).__name__, session.explain(error), isinstance(error, MetolError))
+            # What the author's code raises in a child alone is what became of it here.
+            raised = error.__cause__ if isinstance(error, BuilderError) else None
+            outcome = raised if isinstance(raised, Exception) else error
+            answer = Failure(type(outcome).__name__, session.explain(outcome), isinstance(outcome, MetolError))
         answers.write(encode(answer))
         with contextlib.suppress(Exception):
             session.use_pause()

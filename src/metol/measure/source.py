@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from metol.errors import MetolError
+from metol.errors import BuilderError, MetolError
 from metol.measure.generator import build_generator
 from metol.pipeline import EstimateMap
 
@@ -114,8 +114,8 @@ class PipelineSource:
 
         Raises:
             UnknownAppError: no application of that name.
-            MetolError: the file, the module or the function does not exist, raises an exception, which is the cause of
-                this one, or returns something else than a pipeline.
+            BuilderError: the code of the file, the module or the function raises an exception.
+            MetolError: there is no such file, module or function, or it returns something else than a pipeline.
         """
         import halide as hl
 
@@ -292,7 +292,7 @@ def _author_code(name: str) -> Iterator[None]:
     except MetolError:
         raise
     except Exception as error:
-        raise MetolError(f"`{name}` cannot be built: {_told(error)}") from error
+        raise BuilderError(f"`{name}` cannot be built: {_told(error)}") from error
 
 
 def _told(error: Exception) -> str:
