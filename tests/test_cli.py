@@ -139,21 +139,6 @@ def test_mistake_about_files_and_flags_is_told_before_anything_runs(
     assert (tmp_path / "mine.py").read_text() == PIPELINES
 
 
-def test_a_full_disk_is_told_in_one_line() -> None:
-    with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "metol.cli", "apps"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == "the output cannot be written: No space left on device.\n"
-
-
-def test_bench_that_measures_nothing_fails(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(PIPELINES)
-    (tmp_path / "damaged.json").write_text("{}")
-    done = metol("bench", "mine.py:ramp", "--schedulers", "schedule:damaged.json", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-
-
 INTERRUPTED_BENCH = """
 import os, signal, sys
 from metol import bench
@@ -445,30 +430,6 @@ def test_second_interrupt_gives_up_in_one_line_with_exit_code_130(tmp_path: Path
     assert done.stderr.strip().splitlines()[-1].startswith("interrupted")
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "s.json").exists()
-
-
-TERMINATED = """
-import os, signal, sys, tempfile
-from metol.search import strategy
-
-def terminate(*arguments):
-    with tempfile.TemporaryDirectory(dir="."):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-strategy.Budget.is_spent = terminate
-sys.argv = ["metol", "schedule", "pipelines.py:ramp", "-o", "s.json"]
-from metol.cli import main
-main()
-"""
-
-
-def test_termination_removes_what_is_temporary(tmp_path: Path) -> None:
-    (tmp_path / "pipelines.py").write_text(PIPELINES)
-    command = [sys.executable, "-c", TERMINATED]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 143, done.stderr
-    assert "Traceback" not in done.stderr
-    assert {path.name for path in tmp_path.iterdir()} <= {"pipelines.py", "__pycache__"}
 
 
 def interrupt(folder: Path, *, again: bool) -> subprocess.CompletedProcess[str]:

@@ -86,3 +86,12 @@ def refusal_of(folder: Path) -> str:
             return ""
     except MetolError as error:
         return str(error)
+
+
+def test_a_private_file_stays_private_whatever_its_name(tmp_path: Path) -> None:
+    file = tmp_path / ("n" * 250)
+    file.write_text("old")
+    file.chmod(0o600)
+    write_text(file, "new")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text() == "new"

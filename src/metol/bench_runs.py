@@ -112,8 +112,8 @@ def bench_schedulers(asked: Asked, written: Written, plots: Path, jobs: int) -> 
         report = run_bench(asked.sources, asked.columns, options=asked.options, device=asked.device, jobs=jobs, **how)
     if written.markdown is not None:
         update_markdown(written.markdown, report)
-    is_anything_measured = any(row.verified for row in report.rows)
-    return is_anything_measured and all(row.verified for row in report.rows if is_own(row.scheduler))
+    has_run = any(row.is_ok for row in report.rows)
+    return has_run and all(row.verified for row in report.rows if is_own(row.scheduler))
 
 
 def _draw_roofline(folder: Path, device: Any, sources: Any, rows: Any) -> None:

@@ -40,13 +40,15 @@ app = typer.Typer(
 
 # 128 and the number of SIGINT, as shells have it.
 _INTERRUPTED = 130
-_FULL_BUDGET = "60min"
 # The same with SIGTERM.
 _TERMINATED = 143
 # What a disk has, not Metol.
 _FULL_OR_BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 # For scripts: there is nothing to run on.
 _NO_DEVICE = 3
+
+# Of `metol calibrate --full`.
+_FULL_BUDGET = "60min"
 
 Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 

@@ -3,6 +3,8 @@
 import contextlib
 import fcntl
 import os
+import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,9 +49,11 @@ def write_bytes(path: Path, content: bytes) -> None:
         if path.exists() and (path.is_symlink() or not path.is_file() or not os.access(path.parent, os.W_OK)):
             path.write_bytes(content)
             return
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        partial = path.with_name(f".{secrets.token_hex(8)}.partial")
         try:
             partial.write_bytes(content)
+            if path.exists():
+                shutil.copymode(path, partial)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
@@ -74,7 +78,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
             raise MetolError(f"`{folder}` cannot be written: there is no permission.")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise MetolError(
                 f"Another process is writing to `{folder}`; wait for it, or name another folder."
             ) from error

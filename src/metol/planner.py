@@ -161,25 +161,28 @@ class Planner:
         return Found(candidates, form, found, seconds, found.is_complete)
 
     def _with_memory_charged(self, form: Form, found: SearchResult, budget: Budget) -> tuple[Form, SearchResult]:
-        """Search again where most of the time would go into memory that the system took back; return what is better."""
+        """Search again where memory that the system took back would add half to the time; return what is better."""
         if not isinstance(self.machine, CpuMachine) or budget.is_spent() or not gives_memory_back(form, found.state):
             return form, found
         other = copy.copy(self)
         other.machine, other._forms = charging_machine(self.machine), {}
-        with contextlib.suppress(DeadEndError, MetolError):
-            charged, state = other.state_of(self.nest_of(form, found.state))
-            seconds = float(charged.space.cost(state, self.model)[0])
-            if seconds < _CHARGED_FACTOR * found.cost_seconds:
-                return form, found
-            rewriting = None if self.kept else other._rewriting()
+        charged, state = other.state_of(self.nest_of(form, found.state))
+        seconds = float(charged.space.cost(state, self.model)[0])
+        if seconds < _CHARGED_FACTOR * found.cost_seconds:
+            return form, found
+        rewriting = None if self.kept else other._rewriting()
+        try:
             best, result = search_forms(other.form(), rewriting, self._strategy, self.model, budget)
-            candidates = found.candidates + result.candidates
-            if result.cost_seconds >= seconds:
-                return form, replace(found, candidates=candidates)
-            own = [self.state_of(other.nest_of(best, state)) for state in (result.state, *result.alternatives)]
-            form, states = own[0][0], tuple(state for _, state in own)
-            return form, replace(result, state=states[0], alternatives=states[1:], candidates=candidates)
-        return form, found
+        except DeadEndError:
+            return form, found
+        candidates = found.candidates + result.candidates
+        is_complete = found.is_complete and result.is_complete
+        if result.cost_seconds >= seconds:
+            return form, replace(found, candidates=candidates, is_complete=is_complete)
+        form, state = self.state_of(other.nest_of(best, result.state))
+        alternatives = tuple(self.state_of(other.nest_of(best, state))[1] for state in result.alternatives)
+        found = replace(result, state=state, alternatives=alternatives)
+        return form, replace(found, candidates=candidates, is_complete=is_complete)
 
     def _teller(self, foresee: Callable[[Schedule], None]) -> Callable[[_core.Space, SearchResult], None]:
         """Return what hands on the schedules of loop nests that are better than all before."""

@@ -2,7 +2,7 @@
 
 Enters: a complete loop nest. Leaves: whether glibc gives its memory back, and the machine that charges for it. What a
 block costs depends on all others, which a search does not know before its end: a loop nest is asked afterwards, and
-where most of its time would go into new pages another search charges for every block.
+where new pages would add half to its time another search charges for every block.
 """
 
 from collections.abc import Iterable

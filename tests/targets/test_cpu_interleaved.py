@@ -83,6 +83,27 @@ def test_all_channels_at_once_are_as_many_vectors_as_of_planes() -> None:
     assert thirds == pytest.approx(3 * whole_vectors)
 
 
+@pytest.mark.parametrize(
+    ("strides", "interleaved"),
+    [
+        ({0: 3, 2: 1}, 3),
+        ({0: 1}, 1),
+        ({0: 1026, 1: 1}, 1),  # columns
+        ({0: 3 * 48, 1: 3, 2: 1}, 1),  # rows come first
+        ({0: 48, 1: 3, 2: 1}, 1),
+        ({0: 4, 1: 1024, 2: 1}, 4),
+        ({0: -3, 2: 1}, 1),
+    ],
+)
+def test_pixels_are_told_from_columns(strides: dict[int, int], interleaved: int) -> None:
+    source, output = image(*SIZES, pixel=hl.UInt(8)), hl.Func("output")
+    for dimension, stride in strides.items():
+        source.dim(dimension).set_stride(stride)
+    output[X, Y, C] = source[X, Y, C]
+    dag = extract(finish(output, sizes=SIZES))
+    assert next(func for func in dag.funcs if func.is_input).interleaved == interleaved
+
+
 def test_pixels_of_many_channels_are_gathered() -> None:
     found = features_of_vectors(is_interleaved=True, channels=8)
     assert all(scalars >= 2 * LANES for rows in found.values() for scalars, _ in rows)

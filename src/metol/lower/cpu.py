@@ -57,6 +57,9 @@ def cpu_directives(
             for site in (guest.compute, guest.store):
                 if not site.is_root:
                     nests[site.stage].guest_levels.add(site.level)
+    for guest in (s for s in schedules if s.placement == _core.Placement.AT):
+        for stage in dag.funcs[guest.func].stages[: len(guest.stages)]:
+            nests[stage].is_inside = True
     for window in (s for s in schedules if s.slide_dim >= 0):
         nests[window.compute.stage].hold_window(window.compute.level)
     directives: list[Directive] = []
@@ -168,6 +171,8 @@ class _StageLoops:
         """Loops whose turns, each of them a tile, a window slides over."""
         self.guest_levels: set[int] = set()
         """Levels in whose bodies others are computed or stored that are to have constant sizes."""
+        self.is_inside = False
+        """Whether the Func is computed inside the loops of another."""
 
     def _pieces_of(self, loop: int) -> list[_Piece]:
         """The parts of a loop, outermost first. The outermost one takes whatever extent there is at run time."""
@@ -306,6 +311,17 @@ class _StageLoops:
         serial = [piece.loop for level in below_tasks for piece in self._at_level(level)]
         return tuple(reversed([*tasks, *serial]))
 
+    def _loops_outside_the_innermost(self, calls: Sequence[_Call], order: Sequence[Loop]) -> tuple[Loop, ...]:
+        """The loops of a Func inside another that turn around its innermost one, innermost first.
+
+        What is in them would be written up to three times as well, and again in each copy of what is around. Only in
+        the innermost is a condition asked so often that a copy without it is worth its code.
+        """
+        if not self.is_inside or self.shares_loops:
+            return ()
+        laid_out = {args[0] for call, args in calls if call in (Call.VECTORIZE, Call.UNROLL)}
+        return tuple(loop for loop in reversed(order) if loop not in laid_out)[1:]
+
     def _sides_inside(self) -> set[int]:
         """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""
         return {
@@ -366,8 +382,9 @@ class _StageLoops:
                 calls.append((Call.UNROLL, (piece.loop,)))
         tasks = [self.fused] if self.fused is not None else [piece.loop for piece in parallel]
         calls += [(Call.PARALLEL, (loop,)) for loop in tasks]
-        if is_plain and (hosts := self._loops_around_guests(tasks)):
-            calls.append((Call.NEVER_PARTITION, hosts))
+        whole = self._loops_around_guests(tasks) if is_plain else self._loops_outside_the_innermost(calls, order)
+        if whole:
+            calls.append((Call.NEVER_PARTITION, whole))
         if not calls and self.stage.index > 0:
             calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]

@@ -98,6 +98,16 @@ def _sidecar(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether this is a file that a process of ours wrote for its children: no other names code that is run."""
+    folders = path.resolve().relative_to(root).parts if path.resolve().is_relative_to(root := _temporary()) else ()
+    return len(folders) > 1 and folders[0].startswith("metol-")
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir()).resolve()
+
+
 def _read_sidecar(path: Path) -> tuple[_ParameterState, ...]:
     file = _sidecar(path)
     if not file.is_file():
@@ -105,7 +115,8 @@ def _read_sidecar(path: Path) -> tuple[_ParameterState, ...]:
     content = json.loads(file.read_text())
     if content.get("version") != SIDECAR_VERSION:
         raise MetolError(f"`{file}` has version {content.get('version')}; this Metol reads version {SIDECAR_VERSION}.")
-    load_libraries(content.get("libraries", ()))
+    if _is_ours(path):
+        load_libraries(content.get("libraries", ()))
     return tuple(_ParameterState(**state) for state in content["parameters"])
 
 

@@ -9,6 +9,9 @@ namespace {
 
 using Halide::Expr;
 
+// Places between neighbours along the first dimension that are the channels of a pixel, and no rows or columns.
+constexpr int64_t kMostChannels = 64;
+
 [[noreturn]] void missing(const std::string& message) {
     throw PipelineError(PipelineError::Kind::MissingEstimate, message);
 }
@@ -249,9 +252,12 @@ void Estimates::read_layout(const Halide::Parameter& param, Func& func) {
             func.dense_dim = d;
         }
     }
-    if (func.dense_dim > 0) {
-        func.interleaved = static_cast<int32_t>(std::max<int64_t>(1, integer(param.stride_constraint(0)).value_or(1)));
+    const int64_t step = func.dense_dim > 0 ? integer(param.stride_constraint(0)).value_or(1) : 1;
+    bool are_pixels = step > 1 && step <= kMostChannels;
+    for (int d = 1; d < param.dimensions(); d++) {  // nothing but channels lies between
+        are_pixels = are_pixels && (d == func.dense_dim || integer(param.stride_constraint(d)).value_or(step) >= step);
     }
+    func.interleaved = are_pixels ? static_cast<int32_t>(step) : 1;
 }
 
 std::vector<Interval> Estimates::of_image(const Halide::Buffer<>& image) {

@@ -62,8 +62,8 @@ class Estimates {
     // Throw PipelineError(MissingEstimate) naming the dimension that lacks one, or that has two that differ.
     std::vector<Interval> of_output(const hi::Function& func);
     std::vector<Interval> of_input(const Halide::Parameter& param);
-    // The dimension whose stride is constrained to 1, as that of the first is until the user says otherwise; or -1.
-    // Which points lie side by side: `dense_dim` and `interleaved`.
+    // Which points lie side by side: `dense_dim`, whose stride is constrained to 1 as that of the first dimension is
+    // until the user says otherwise, or -1; and `interleaved`.
     static void read_layout(const Halide::Parameter& param, Func& func);
     static std::vector<Interval> of_image(const Halide::Buffer<>& image);
     // What an extern stage reads of this Func, as far as anybody said; empty if nobody did.

@@ -131,18 +131,45 @@ def _rewritten(
             break
         if best is None:
             best = rewriting.quick.search(start.space, model, budget)
-        forms = (rewriting.read((*form.rfactors, *proposal), ()) for proposal in proposals)
-        searches = (rewriting.quick if len(proposal) == 1 else rewriting.thorough for proposal in proposals)
-        pairs = zip(forms, searches, strict=True)
-        tried = [(other, search.search(other.space, model, budget)) for other, search in pairs if other is not None]
-        candidates += sum(result.candidates for _, result in tried)
-        if not tried:
+        alone = [proposal for proposal in proposals if len(proposal) == 1]
+        tried = _tried(form, alone, rewriting, rewriting.quick, model, budget)
+        together = [proposal for proposal in proposals if len(proposal) > 1]
+        others = _tried(form, together, rewriting, rewriting.thorough, model, budget)
+        if tried and others and rewriting.thorough is not rewriting.quick:
+            # By the same search as the best of those alone.
+            first, _ = min(tried, key=_cost_of)
+            with contextlib.suppress(DeadEndError):
+                others.append((first, rewriting.thorough.search(first.space, model, budget)))
+        candidates += sum(result.candidates for _, result in (*tried, *others))
+        if not (tried or others):
             break
-        other, result = min(tried, key=lambda pair: pair[1].cost_seconds)
+        other, result = min((*others, *tried), key=_cost_of)
         if result.cost_seconds >= best.cost_seconds * (1 - _LEAST_GAIN):
             break
         form, best, nest = other, result, result
     return form, best, candidates
+
+
+def _tried(
+    form: Form,
+    proposals: Sequence[tuple[Rfactor, ...]],
+    rewriting: Rewriting,
+    strategy: Strategy,
+    model: _core.CostModel,
+    budget: Budget,
+) -> list[tuple[Form, SearchResult]]:
+    """Rewrite a form in several ways, and search each that Halide accepts and that does not end in a dead end."""
+    tried = []
+    for proposal in proposals:
+        other = rewriting.read((*form.rfactors, *proposal), ())
+        if other is not None:
+            with contextlib.suppress(DeadEndError):
+                tried.append((other, strategy.search(other.space, model, budget)))
+    return tried
+
+
+def _cost_of(pair: tuple[Form, SearchResult]) -> float:
+    return pair[1].cost_seconds
 
 
 def _expensive_stages(form: Form, found: SearchResult, model: _core.CostModel) -> list[int]:

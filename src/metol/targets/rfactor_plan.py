@@ -16,9 +16,9 @@ __all__ = ["RfactorPlan", "can_be_rfactored"]
 
 
 def can_be_rfactored(stage: _core.Stage, schedule: _core.FuncSchedule, *, inside: bool = False) -> bool:
-    """Whether an update is one that Halide can compute in two steps, and its Func is nowhere inside another.
+    """Whether an update is one that Halide can compute in two steps, and its Func at root, or inside another if it may.
 
-    Or somewhere inside, where it may be. Where `k <= y` ends a loop, Halide asks for whole parts of it, of inputs, too.
+    Where `k <= y` ends a loop, Halide asks for whole parts of it, of inputs, too.
     """
     can_be_split = stage.is_associative and stage.has_safe_identities and not stage.ends_by_point
     is_reduction = stage.index > 0 and can_be_split and any(loop.is_reduction for loop in stage.loops)

@@ -4,6 +4,7 @@ In: records. Out: the same records, and which schedule is the best of them.
 """
 
 import json
+import shlex
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -158,7 +159,7 @@ class Records:
             number = row[records.c.id]
             raise RecordError(
                 f"`{self.path}` is damaged in row {number} of its table `record`: {error} To go on without it: "
-                f'sqlite3 {self.path} "DELETE FROM record WHERE id = {number}"'
+                f'sqlite3 {shlex.quote(str(self.path))} "DELETE FROM record WHERE id = {number}"'
             ) from error
 
 

@@ -126,7 +126,10 @@ bool moves_while_reducing(const Stage& stage) {
 bool fills_pixels(const Stage& stage, const Func& func, const Trips& tile) {
     int64_t channels = 1;
     for (size_t i = 0; i < stage.loops.size(); i++) {
-        channels *= stage.loops[i].pure_dim == func.dense_dim && !stage.loops[i].is_reduction ? tile[i] : 1;
+        if (stage.loops[i].is_reduction) {  // `tile_orders` has another order for these
+            return false;
+        }
+        channels *= stage.loops[i].pure_dim == func.dense_dim ? tile[i] : 1;
     }
     return channels >= func.interleaved && func.interleaved <= kMaxDenseStride;
 }

@@ -203,13 +203,14 @@ DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions
     const auto is_known = [&](size_t dim) {
         return is_allocated && has_constant_extent(index, nest, regions, func, static_cast<int>(dim));
     };
+    // The channels of interleaved pixels lie side by side, and rows begin after them.
+    const Func& own = index.func(func);
+    const auto is_inside = [&](size_t dim) { return own.interleaved > 1 && static_cast<int>(dim) == own.dense_dim; };
     DimSet unknown;
     bool is_unknown = false;
     size_t inner = innermost;  // the dimension before, as they lie in memory
     for (size_t dim = 0; dim < dimensions; dim++) {
-        // The channels of interleaved pixels lie side by side, and rows begin after them.
-        const Func& own = index.func(func);
-        if (dim != innermost && !(own.interleaved > 1 && static_cast<int>(dim) == own.dense_dim)) {
+        if (dim != innermost && !is_inside(dim)) {
             is_unknown = is_unknown || !is_known(inner);
             unknown[dim] = is_unknown;
             inner = dim;

@@ -81,10 +81,12 @@ def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _
 
     def is_across(edge: _core.Edge, dim: int) -> bool:
         producer = dag.funcs[edge.producer]
-        return dim != (producer.dense_dim if producer.is_input else schedules[edge.producer].innermost_dim)
+        # Neighbours along the first dimension are neighbours of interleaved channels, too.
+        rows = {producer.dense_dim, 0 if producer.interleaved > 1 else producer.dense_dim}
+        return dim not in rows if producer.is_input else dim != schedules[edge.producer].innermost_dim
 
     return any(
-        row.numerator[vector_loop] != 0 and is_across(edge, dim)
+        row.is_known[vector_loop] and row.numerator[vector_loop] != 0 and is_across(edge, dim)
         for edge in stage.edges
         for access in edge.accesses
         for dim, row in enumerate(access.jacobian)
