@@ -2,18 +2,19 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import SOME_TARGET, X, Y, finish, image, some_machine
+from small_pipelines import SOME_TARGET, some_machine
 
 from metol import planner
+from metol.measure import PipelineSource
 from metol.options import SearchOptions
 from metol.planner import Planner
 from metol.returned_memory import charging_machine, exceeds_what_is_kept, gives_memory_back
 
-WIDTH, HEIGHT, RADIUS = 1280, 720, 8
-COUNT = (2 * RADIUS + 1) ** 2
+EVERYDAY = Path(__file__).parents[1] / "examples" / "everyday.py"
 MB = 1 << 20
 MACHINE = some_machine()
 # A page takes 2.8 us, as on a virtual machine that was measured.
@@ -27,30 +28,9 @@ SLOW_PAGES = replace(
 )
 
 
-def box_sums(source: hl.Func, name: str) -> hl.Func:
-    """Sums over a square window, along each side by itself."""
-    r, q = (hl.RDom([(-RADIUS, 2 * RADIUS + 1)], f"{name}_{side}") for side in ("along_y", "along_x"))
-    down, across = hl.Func(f"{name}_down"), hl.Func(f"{name}_across")
-    down[X, Y] = hl.f32(0)
-    down[X, Y] += source[X, Y + r.x]
-    across[X, Y] = hl.f32(0)
-    across[X, Y] += down[X + q.x, Y]
-    return across
-
-
 def smoothed() -> hl.Pipeline:
-    """A guided filter: two windows of a picture, and two of what comes of them, each as large as the picture."""
-    source = hl.BoundaryConditions.repeat_edge(image(WIDTH, HEIGHT, pixel=hl.Float(32)))
-    square, slope, offset, output = (hl.Func(name) for name in ("square", "slope", "offset", "output"))
-    square[X, Y] = source[X, Y] * source[X, Y]
-    share = hl.f32(1 / COUNT)
-    mean, of_squares = box_sums(source, "mean"), box_sums(square, "of_squares")
-    variance = of_squares[X, Y] * share - mean[X, Y] * share * mean[X, Y] * share
-    slope[X, Y] = variance / (variance + hl.f32(0.01))
-    offset[X, Y] = mean[X, Y] * share * (hl.f32(1) - slope[X, Y])
-    slopes, offsets = box_sums(slope, "slopes"), box_sums(offset, "offsets")
-    output[X, Y] = (slopes[X, Y] * source[X, Y] + offsets[X, Y]) * share
-    return finish(output, sizes=(WIDTH, HEIGHT))
+    """Two windows of a picture, and two of what comes of them, each as large as the picture."""
+    return PipelineSource.parse(f"{EVERYDAY}:guided_filter").build()
 
 
 def planner_of(pipeline: hl.Pipeline) -> Planner:

@@ -163,6 +163,7 @@ class Weights:
             WeightsError: there is none, or it is something else.
         """
         try:
+            # NumPy reads other kinds of files, too, and advises to trust what is none.
             with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
                 head = json.loads(str(arrays["head"]))
                 if head["format"] != _FORMAT:

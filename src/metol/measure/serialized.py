@@ -2,8 +2,8 @@
 
 Serialization keeps the Funcs and the estimates of outputs. It loses, of every parameter, the estimates, the constraints
 and the range of a scalar, and it forgets altogether the parameter that holds an output's constraints; without that the
-file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those, and which libraries extern
-functions are from. Values and buffers that are bound stay behind; the estimates that they imply are kept.
+file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those, and which libraries extern functions are from.
+Values and buffers that are bound stay behind; the estimates that they imply are kept.
 """
 
 import json
@@ -100,12 +100,8 @@ def _sidecar(path: Path) -> Path:
 
 def _is_ours(path: Path) -> bool:
     """Whether this is a file that a process of ours wrote for its children: no other names code that is run."""
-    folders = path.resolve().relative_to(root).parts if path.resolve().is_relative_to(root := _temporary()) else ()
-    return len(folders) > 1 and folders[0].startswith("metol-")
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir()).resolve()
+    root = Path(tempfile.gettempdir()).resolve()
+    return any(folder.parent == root and folder.name.startswith("metol-") for folder in path.resolve().parents)
 
 
 def _read_sidecar(path: Path) -> tuple[_ParameterState, ...]:

@@ -154,7 +154,7 @@ class Records:
 
     def _record(self, row: sa.RowMapping) -> Record:
         try:
-            return _record(row)
+            return Record.from_fields(_fields_of(row))
         except (RecordError, TypeError, ValueError, RecursionError) as error:
             number = row[records.c.id]
             raise RecordError(
@@ -244,14 +244,15 @@ def _id_of(
     return int(connection.execute(sa.select(table.c.id).where(*wanted)).scalar_one())
 
 
-def _record(row: sa.RowMapping) -> Record:
+def _fields_of(row: sa.RowMapping) -> dict[str, Any]:
+    """The fields of a record by name, as JSON has them."""
     key = {
         "algorithm": row[problems.c.algorithm],
         "estimates": row[problems.c.estimates],
         "machine": row[machines.c.fingerprint],
         **{name: row[records.c[name]] for name in ("target", "halide_version", "terms")},
     }
-    content = {
+    return {
         "key": key,
         "status": row[records.c.status],
         "schedule": row[schedules.c.json] or "",
@@ -260,4 +261,3 @@ def _record(row: sa.RowMapping) -> Record:
         "machine": json.loads(row[machines.c.description]),
         **{name: row[records.c[name]] for name in _PLAIN},
     }
-    return Record.from_fields(content)

@@ -274,10 +274,11 @@ class Record:
         for name, kind in _KINDS.items():
             if not isinstance(content[name], kind):
                 raise TypeError(f"`{name}` is {content[name]!r}")
-        if not all(isinstance(part, str) for part in content["key"].values()):
+        key = RecordKey(**content["key"])
+        if not all(isinstance(part, str) for part in asdict(key).values()):
             raise TypeError(f"its key is {content['key']!r}")
-        _require_key(RecordKey(**content["key"]))
-        return Record(**{**content, "key": RecordKey(**content["key"]), "status": Status(content["status"])})
+        _require_key(key)
+        return Record(**{**content, "key": key, "status": Status(content["status"])})
 
 
 _NUMBER = (int, float, type(None))
