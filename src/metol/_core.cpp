@@ -248,6 +248,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("root_region", &Func::root_region)
         .def_readonly("fixed_dims", &Func::fixed_dims)
         .def_readonly("dense_dim", &Func::dense_dim)
+        .def_readonly("row_dim", &Func::row_dim)
         .def_readonly("interleaved", &Func::interleaved)
         .def_readonly("estimate", &Func::estimate)
         .def_property_readonly("dimensions", &Func::dimensions)

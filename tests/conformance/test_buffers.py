@@ -32,6 +32,24 @@ def test_interleaved_channels() -> None:
     check(interleaved, [(80, 60, 3)], [(2, 1, 3)], [(37, 5, 3)])
 
 
+def arranged(strides: tuple[int, ...]) -> hl.Pipeline:
+    """Memory in which another dimension than the first is dense, or which has pixels along another."""
+    source = image(hl.UInt(8), "source", 48, 60, 3)
+    blurred, output = hl.Func("blurred"), hl.Func("output")
+    blurred[X, Y, C] = hl.u8((hl.u16(source[X, Y, C]) + source[hl.min(X + 1, 47), Y, C]) / 2)
+    output[X, Y, C] = blurred[X, Y, C] + blurred[X, hl.min(Y + 1, 59), C] // 2
+    for buffer in (source, output.output_buffer()):
+        for dimension, stride in enumerate(strides):
+            buffer.dim(dimension).set_stride(stride or hl.Expr())
+    output.set_estimates([(0, 48), (0, 60), (0, 3)])
+    return hl.Pipeline(output)
+
+
+@pytest.mark.parametrize("strides", [(0, 1, 0), (0, 3, 1), (0, 0, 1), (64 * 60, 1, 60)])
+def test_other_dimensions_are_dense(strides: tuple[int, ...]) -> None:
+    check(lambda: arranged(strides), [(48, 60, 3)], [(4, 1, 3)], [(37, 5, 3)])
+
+
 def any_stride() -> hl.Pipeline:
     """Strides that are told only when it runs."""
     source, output = image(hl.Int(32), "source", 82, 60), hl.Func("output")

@@ -1,8 +1,10 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from metol.measure.case import ALIGNMENT_BYTES, BufferShape, Case, Input, allocate_output, guards_are_intact
+from metol.measure.compiled import buffer_of
 from metol.measure.tolerance import Tolerance
 
 # 3 channels innermost in memory, 5 columns, 4 rows.
@@ -69,3 +71,35 @@ def test_allocated_output_is_poisoned_and_writable() -> None:
     assert guards_are_intact(raw)
     scalar, _ = allocate_output(BufferShape("int16", (), (), ()))
     assert scalar.shape == ()
+
+
+@pytest.mark.parametrize(
+    ("strides", "order", "expected"),
+    [
+        ((1, 5, 20), (0, 1, 2), (1, 5, 20)),  # nothing is said
+        ((1, 1, 20), (1, 0, 2), (4, 1, 20)),  # the second is dense; the first begins after it
+        ((3, 5, 1), (2, 0, 1), (3, 15, 1)),
+        ((1, 8, 20), (0, 1, 2), (1, 8, 32)),  # rows with a gap between them
+        ((1, 3, 1), (2, 1, 0), (12, 3, 1)),
+        ((1, -8, 20), (0, 1, 2), (1, -8, 32)),
+    ],
+)
+def test_places_whose_strides_are_open_lie_apart(
+    strides: tuple[int, ...], order: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    shape = BufferShape.of_answer("uint8", (0, 0, 0), (5, 4, 3), strides)
+    assert (shape.order, shape.strides) == (order, expected)
+
+
+@pytest.mark.parametrize("extents", [(5, 4, 3), (2, 1, 3), (1, 1, 1), (1, 4, 3), (0, 4, 3)])
+def test_buffers_have_the_strides_of_their_shapes(extents: tuple[int, ...]) -> None:
+    """Along axes of one place, too, of which NumPy tells others its own."""
+    shape = BufferShape("uint8", (1, -2, 0), extents, (2, 0, 1)).spread((3, 40, 1))
+    array, _ = allocate_output(shape)
+    buffer = buffer_of(array, shape.mins)
+    dims = [buffer.dim(d) for d in range(3)]
+    assert [(dim.min(), dim.extent()) for dim in dims] == list(zip(shape.mins, extents, strict=True))
+    if array.size:
+        assert [dim.stride() for dim in dims] == [3, 40, 1]
+        array[-1, -1, -1] = 77
+        assert buffer[tuple(dim.max() for dim in dims)] == 77

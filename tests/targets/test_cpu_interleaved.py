@@ -8,7 +8,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import BARE_TARGET, SOME_TARGET, C, X, Y, finish, image, make_space, some_machine
+from small_pipelines import BARE_TARGET, SOME_TARGET, C, X, Y, finish, image, make_gpu_space, make_space, some_machine
 
 import metol
 from metol.lower import Call, Var, cpu_directives
@@ -84,29 +84,85 @@ def test_all_channels_at_once_are_as_many_vectors_as_of_planes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strides", "interleaved"),
+    ("strides", "interleaved", "rows"),
     [
-        ({0: 3, 2: 1}, 3),
-        ({0: 1}, 1),
-        ({0: 1026, 1: 1}, 1),  # columns
-        ({0: 3 * 48, 1: 3, 2: 1}, 1),  # rows come first
-        ({0: 48, 1: 3, 2: 1}, 1),
-        ({0: 4, 1: 1024, 2: 1}, 4),
-        ({0: -3, 2: 1}, 1),
+        ({0: 3, 2: 1}, 3, 0),
+        ({0: 1}, 1, 0),
+        ({0: 1026, 1: 1}, 1, 1),  # columns
+        ({0: 3 * 48, 1: 3, 2: 1}, 3, 1),  # as arrays of rows of pixels have their axes
+        ({0: 48, 1: 3, 2: 1}, 3, 1),
+        ({0: 1, 1: 3}, 3, 1),
+        ({0: 1, 1: 2048}, 1, 0),
+        ({0: 4, 1: 1024, 2: 1}, 4, 0),
+        ({0: 8, 2: 1}, 1, 2),
+        ({0: -3, 2: 1}, 1, 2),
+        ({0: 3}, 1, 0),  # nothing is dense
     ],
 )
-def test_pixels_are_told_from_columns(strides: dict[int, int], interleaved: int) -> None:
+def test_pixels_are_told_from_columns(strides: dict[int, int], interleaved: int, rows: int) -> None:
     source, output = image(*SIZES, pixel=hl.UInt(8)), hl.Func("output")
     for dimension, stride in strides.items():
         source.dim(dimension).set_stride(stride)
     output[X, Y, C] = source[X, Y, C]
     dag = extract(finish(output, sizes=SIZES))
-    assert next(func for func in dag.funcs if func.is_input).interleaved == interleaved
+    func = next(func for func in dag.funcs if func.is_input)
+    assert (func.interleaved, func.row_dim) == (interleaved, rows)
 
 
-def test_pixels_of_many_channels_are_gathered() -> None:
-    found = features_of_vectors(is_interleaved=True, channels=8)
-    assert all(scalars >= 2 * LANES for rows in found.values() for scalars, _ in rows)
+def arranged(strides: tuple[int, ...], sizes: tuple[int, ...]) -> hl.Pipeline:
+    """Half of everything, from memory that is arranged so into memory like it."""
+    source, output = image(*sizes), hl.Func("output")
+    place = (X, Y, C)[: len(sizes)]
+    output[place] = source[place] / 2
+    for buffer in (source, output.output_buffer()):
+        for dimension, stride in enumerate(strides):
+            buffer.dim(dimension).set_stride(stride)
+    return finish(output, sizes=sizes)
+
+
+ARRANGEMENTS = pytest.mark.parametrize(
+    ("strides", "sizes", "dim"),
+    [
+        ((1, 256), (256, 128), 0),
+        ((128, 1), (256, 128), 1),
+        ((3 * 128, 3, 1), (256, 128, 3), 1),
+        ((32, 32 * 256, 1), (256, 128, 32), 2),  # pixels of many channels are dense along these
+    ],
+)
+
+
+@ARRANGEMENTS
+def test_vectors_lie_along_rows(strides: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> None:
+    dag = extract(arranged(strides, sizes))
+    space = make_space(dag, target=SOME_TARGET)
+    (func,) = dag.outputs
+    table = list(space.feature_table())
+    column = table.index("scalar_loads_per_vector")
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
+    gathered = set()
+    for number in range(ROLLOUTS):
+        leaf = leaves.take([number])
+        nest = leaf.describe()[func].stages[0]
+        if nest.vector_width > 1:
+            assert nest.vector_loop == dim
+            row = space.featurize(leaf)[0][dag.funcs[func].stages[0]]
+            gathered.add(float(row[column]))
+    assert 0 in gathered
+
+
+@ARRANGEMENTS
+def test_threads_lie_along_rows(strides: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> None:
+    """Until the tile is decided about."""
+    dag = extract(arranged(strides, sizes))
+    space = make_gpu_space(dag)
+    (func,) = dag.outputs
+    placed = space.expand(space.root())[0].take([0]).describe()[func]
+    assert placed.innermost_dim == placed.stages[0].vector_loop == dim
+
+
+def test_no_vector_lies_along_pixels_of_many_channels() -> None:
+    assert features_of_vectors(is_interleaved=False, channels=8) != {}
+    assert features_of_vectors(is_interleaved=True, channels=8) == {}
 
 
 def test_the_channels_of_a_pixel_are_innermost_in_a_tile() -> None:

@@ -111,7 +111,7 @@ def _placement(
         calls.append((Call.STORE_IN, ("Stack",)))
     elif schedule.storage == _core.Storage.HOISTED:
         calls.append((Call.HOIST_STORAGE, (_task_body(schedules, schedule, nests),)))
-    if schedule.innermost_dim > 0:
+    if schedule.innermost_dim > 0 and not func.is_output:
         order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
         calls.append((Call.REORDER_STORAGE, tuple(Var(func.args[d]) for d in order)))
     if schedule.row_alignment > 1:

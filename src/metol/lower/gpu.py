@@ -68,7 +68,7 @@ def gpu_directives(
         if func.is_input or schedule.func in options.kept or not is_placed:
             continue
         directives.append(_place(dag, schedule, loops))
-        if schedule.innermost_dim > 0:
+        if schedule.innermost_dim > 0 and not func.is_output:
             order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
             args = tuple(Var(func.args[d]) for d in order)
             directives.append(Directive(schedule.func, 0, Call.REORDER_STORAGE, args))

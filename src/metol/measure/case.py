@@ -114,7 +114,7 @@ class BufferShape:
         """
         planar = [prod(extents[:d]) for d in range(len(extents))]
         said = [0 if stride == close else stride for stride, close in zip(strides, planar, strict=True)]
-        return BufferShape(dtype, tuple(mins), tuple(extents), _order(strides)).spread(said)
+        return BufferShape(dtype, tuple(mins), tuple(extents), _order_apart(said, extents)).spread(said)
 
     def spread(self, said: Sequence[int]) -> "BufferShape":
         """Return this shape with the strides that are said, in elements; 0 where nothing is."""
@@ -128,6 +128,21 @@ class BufferShape:
 
 def _order(strides: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(strides)), key=lambda d: (abs(strides[d]), d)))
+
+
+def _order_apart(said: Sequence[int], extents: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions from innermost to outermost, so that those whose stride is open (0) share no place with others."""
+    planar = [prod(extents[:d]) for d in range(len(extents))]
+    open_dims = [d for d in range(len(said)) if not said[d]]
+    order: list[int] = []
+    close = 1
+    for d in sorted((d for d in range(len(said)) if said[d]), key=lambda d: (abs(said[d]), d)):
+        while open_dims and planar[open_dims[0]] < abs(said[d]) >= close * extents[open_dims[0]]:
+            close *= extents[open_dims[0]]
+            order.append(open_dims.pop(0))
+        close = abs(said[d]) * extents[d]
+        order.append(d)
+    return (*order, *open_dims)
 
 
 @dataclass(frozen=True, slots=True)

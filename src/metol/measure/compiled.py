@@ -133,7 +133,15 @@ def buffer_of(array: Array, mins: Sequence[int]) -> Any:
     import halide as hl
 
     # Of the two C types of 64 bits without a sign that NumPy tells apart, Halide's Python knows the longer alone.
-    buffer = hl.Buffer(array.view(np.ulonglong) if array.dtype == np.uint64 else array)
+    values = array.view(np.ulonglong) if array.dtype == np.uint64 else array
+    buffer = hl.Buffer(values)
+    strides = [step // array.itemsize for step in array.strides[::-1]]
+    if array.size and [buffer.dim(d).stride() for d in range(array.ndim)] != strides:
+        # NumPy hands on strides of its own along axes of one element, and pipelines may ask for others.
+        wider = [max(2, extent) for extent in array.shape]
+        buffer = hl.Buffer(np.lib.stride_tricks.as_strided(values, wider, array.strides))
+        for d, extent in enumerate(array.shape[::-1]):
+            buffer.crop(d, 0, extent)
     if any(mins):
         buffer.set_min(list(mins))
     return buffer

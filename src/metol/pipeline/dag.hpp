@@ -188,7 +188,8 @@ struct Func {
     std::vector<Interval> root_region;  // [dimensions] region required of it when everything is computed at root
     std::vector<bool> fixed_dims;       // [dimensions] is the region required the same at every size of the outputs?
     int32_t dense_dim = 0;              // of an input or output: whose points are neighbours in memory, -1 if none are
-    int32_t interleaved = 1;  // places of the dense dimension between neighbours along the first: 3 of RGB pixels
+    int32_t row_dim = 0;  // of an input or output: along which its rows lie, those of pixels where it is interleaved
+    int32_t interleaved = 1;         // places of the dense dimension between neighbours along rows: 3 of RGB pixels
     std::vector<Interval> estimate;  // [dimensions] for outputs and inputs, empty otherwise
     int32_t dimensions() const { return static_cast<int32_t>(args.size()); }
     int32_t bytes_per_point() const {

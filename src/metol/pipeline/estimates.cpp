@@ -9,8 +9,9 @@ namespace {
 
 using Halide::Expr;
 
-// Places between neighbours along the first dimension that are the channels of a pixel, and no rows or columns.
-constexpr int64_t kMostChannels = 64;
+// Of pixels whose channels lie side by side, each first, second and so on is loaded out of so many whole vectors; more
+// channels are a row of their own.
+constexpr int64_t kMostChannels = 4;
 
 [[noreturn]] void missing(const std::string& message) {
     throw PipelineError(PipelineError::Kind::MissingEstimate, message);
@@ -252,12 +253,18 @@ void Estimates::read_layout(const Halide::Parameter& param, Func& func) {
             func.dense_dim = d;
         }
     }
-    const int64_t step = func.dense_dim > 0 ? integer(param.stride_constraint(0)).value_or(1) : 1;
-    bool are_pixels = step > 1 && step <= kMostChannels;
-    for (int d = 1; d < param.dimensions(); d++) {  // nothing but channels lies between
-        are_pixels = are_pixels && (d == func.dense_dim || integer(param.stride_constraint(d)).value_or(step) >= step);
+    int64_t step = kMostChannels + 1;
+    int next = 0;
+    for (int d = 0; d < param.dimensions(); d++) {
+        const std::optional<int64_t> stride = integer(param.stride_constraint(d));
+        if (d != func.dense_dim && stride.value_or(step) < step) {
+            step = *stride;
+            next = d;
+        }
     }
+    const bool are_pixels = func.dense_dim >= 0 && step > 1 && step <= kMostChannels;
     func.interleaved = are_pixels ? static_cast<int32_t>(step) : 1;
+    func.row_dim = are_pixels ? next : std::max(0, func.dense_dim);
 }
 
 std::vector<Interval> Estimates::of_image(const Halide::Buffer<>& image) {

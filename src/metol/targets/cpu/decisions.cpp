@@ -133,7 +133,7 @@ void tile_by_default(const CpuParameters& machine, const PipelineIndex& index, c
             preferred_dim = index.stage(stage_id).loops[static_cast<size_t>(tiling.vector_loop)].pure_dim;
         }
     }
-    schedule.innermost_dim = static_cast<int8_t>(func.is_output ? 0 : preferred_dim);
+    schedule.innermost_dim = static_cast<int8_t>(func.is_output ? func.row_dim : preferred_dim);
 }
 
 // Is there a level of that number, not the innermost, in a Stage that is computed?
@@ -216,9 +216,9 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     if (const Pruned reason = check_recompute(index, child, regions, decision.func); reason != Pruned::None) {
         return reason;
     }
-    const bool is_output = index.func(decision.func).is_output;
+    const Func& func = index.func(decision.func);
     tile_by_default(machine, index, child, regions, schedule,
-                    is_output ? 0 : dimension_read_densely(index, child, decision.func));
+                    func.is_output ? func.row_dim : dimension_read_densely(index, child, decision.func));
     slot = pool.intern(std::move(schedule));
     return Pruned::None;
 }

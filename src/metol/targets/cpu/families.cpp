@@ -128,12 +128,15 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
     const FuncSchedule& schedule = nest[step.func];
     Regions regions(index, nest);
     const Box loops = regions.loops(step.stage, schedule.compute);
+    const int dense = index.func(step.func).row_dim;
+    const auto along = std::ranges::find(stage.loops, dense, &LoopDim::pure_dim);
+    const auto first = static_cast<int>(along == stage.loops.end() ? 0 : along - stage.loops.begin());
+    const bool is_layout_fixed = index.func(step.func).is_output && loops[first].extent() >= 4;
     std::vector<int> vector_loops;
     for (size_t i = 0; i < stage.loops.size() && may_vectorize(index, step.stage); i++) {
         const LoopDim& loop = stage.loops[i];
-        const bool is_layout_fixed = index.func(step.func).is_output && loop.pure_dim != 0 && loops[0].extent() >= 4;
         if (!loop.is_reduction && loops[static_cast<int>(i)].extent() > 1 && loop.pure_dim != schedule.slide_dim &&
-            !is_layout_fixed) {
+            !(is_layout_fixed && loop.pure_dim != dense)) {
             vector_loops.push_back(static_cast<int>(i));
         }
     }

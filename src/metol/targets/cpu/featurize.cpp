@@ -131,7 +131,7 @@ bool fills_pixels(const Stage& stage, const Func& func, const Trips& tile) {
         }
         channels *= stage.loops[i].pure_dim == func.dense_dim ? tile[i] : 1;
     }
-    return channels >= func.interleaved && func.interleaved <= kMaxDenseStride;
+    return channels >= func.interleaved;
 }
 
 // Do the lanes of a vector go to neighbouring places in storage?

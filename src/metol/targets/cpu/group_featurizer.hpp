@@ -70,7 +70,9 @@ class GroupFeaturizer {
     };
     static constexpr size_t kKeptReads = 512;
 
-    int innermost_dim(int func) const { return index_.func(func).is_input ? 0 : nest_[func].innermost_dim; }
+    int innermost_dim(int func) const {
+        return index_.func(func).is_input ? index_.func(func).row_dim : nest_[func].innermost_dim;
+    }
 
     bool is_known(int func) const {
         return index_.func(func).is_input || nest_[func].placement != Placement::Unscheduled;

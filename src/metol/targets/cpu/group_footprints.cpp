@@ -74,7 +74,7 @@ Footprint footprint(const CpuParameters& machine, const Func& func, int innermos
         return {static_cast<double>(func.bytes_per_point()), 1};
     }
     // The channels of interleaved pixels come in together, whichever of them are asked for.
-    const bool is_interleaved = func.interleaved > 1 && innermost_dim == 0;
+    const bool is_interleaved = func.interleaved > 1 && innermost_dim == func.row_dim;
     const int64_t inside = is_interleaved ? box[func.dense_dim].extent() : 1;
     const int64_t row = box[innermost_dim].extent();
     const double run_bytes =

@@ -13,6 +13,8 @@ namespace {
 // Narrowest value that is loaded into all lanes at once.
 constexpr double kBroadcastBytes = 4;
 
+constexpr int kNoRows = kMaxLoops;  // of points that are never neighbours
+
 // Along which dimensions the points of a Func are neighbours, or few apart.
 struct Rows {
     int dim = -1;         // along rows; -1 where that is still open
@@ -52,10 +54,10 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, const Rows
 Rows rows_of(const PipelineIndex& index, const LoopNest& nest, int id) {
     const Func& func = index.func(id);
     if (func.interleaved > 1) {
-        return {0, static_cast<double>(func.interleaved), func.dense_dim};
+        return {func.row_dim, static_cast<double>(func.interleaved), func.dense_dim};
     }
     if (func.is_input) {
-        return {0};
+        return {func.dense_dim >= 0 ? func.row_dim : kNoRows};
     }
     return {nest[id].placement == Placement::Unscheduled ? -1 : nest[id].innermost_dim};
 }

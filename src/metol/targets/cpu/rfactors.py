@@ -81,8 +81,8 @@ def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _
 
     def is_across(edge: _core.Edge, dim: int) -> bool:
         producer = dag.funcs[edge.producer]
-        # Neighbours along the first dimension are neighbours of interleaved channels, too.
-        rows = (0, producer.dense_dim) if producer.interleaved > 1 else (producer.dense_dim,)
+        # Neighbours along rows are neighbours of interleaved channels, too.
+        rows = (producer.row_dim, producer.dense_dim) if producer.interleaved > 1 else (producer.dense_dim,)
         return dim not in rows if producer.is_input else dim != schedules[edge.producer].innermost_dim
 
     return any(

@@ -89,7 +89,7 @@ Pruned check_thread_values(const PipelineIndex& index, const LoopNest& nest, int
 // At root its own loads go to the same memory as those of its readers; inside a block both are tried (families.cpp).
 int dense_dimension(const PipelineIndex& index, const LoopNest& nest, const Decision& decision) {
     if (index.func(decision.func).is_output) {
-        return 0;
+        return index.func(decision.func).row_dim;
     }
     if (decision.vector_loop >= 0) {
         return decision.vector_loop;
