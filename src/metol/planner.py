@@ -333,7 +333,7 @@ class Planner:
             propose_copies,
             quick=quick,
             thorough=quick if is_gpu else BeamSearch(width=8),
-            are_copies_together=is_gpu,
+            are_copies_together=True,
         )
 
 

@@ -76,9 +76,42 @@ def test_what_is_read_across_its_rows_is_offered() -> None:
     assert proposals(turned) == [("source_im", "output")]
 
 
+def taps() -> hl.Pipeline:
+    source, weights, sums, k = image(260, 256), image(5, name="weights"), hl.Func("sums"), hl.RDom([(0, 5)], "k")
+    sums[X, Y] = 0
+    sums[X, Y] += source[X + k.x, Y] * weights[k.x]
+    sums.set_estimates([(0, 256), (0, 256)])
+    return hl.Pipeline(sums)
+
+
 def test_streams_and_small_inputs_are_not_offered() -> None:
     assert proposals(pointwise) == []
-    assert proposals(lambda: product(40, 24, 24)) == []
+    assert ("weights_im", "sums") not in proposals(taps)
+
+
+def test_small_inputs_are_offered_where_lanes_could_read_across_their_rows() -> None:
+    assert proposals(lambda: product(40, 24, 24)) == [("a_im", "sums"), ("b_im", "sums")]
+
+
+def transposed_convolution() -> hl.Pipeline:
+    """Weights that are best read with the output's channels innermost, which takes lanes along these, and a copy."""
+    source, weights = image(34, 34, 16, name="source"), image(4, 4, 16, 16, name="weights")
+    c, r = hl.Var("c"), hl.RDom([(0, 2), (0, 2), (0, 16)], "r")
+    sums, output = hl.Func("sums"), hl.Func("output")
+    sums[X, Y, c] = 0
+    weight = weights[(X + 1) % 2 + 2 * r.x, (Y + 1) % 2 + 2 * r.y, r.z, c]
+    sums[X, Y, c] += source[(X + 1) // 2 - r.x + 1, (Y + 1) // 2 - r.y + 1, r.z] * weight
+    output[X, Y, c] = hl.max(sums[X, Y, c], 0)
+    output.set_estimates([(0, 64), (0, 64), (0, 16)])
+    return hl.Pipeline(output)
+
+
+@pytest.mark.slow
+def test_copies_are_tried_together_with_other_lanes_of_what_reads_them() -> None:
+    result = metol.autoschedule(transposed_convolution(), machine=MACHINE, verify=True)
+    assert result.is_compared
+    copied = {d.func for d in result.schedule.directives if d.call is Call.IN}
+    assert "weights_im" in {result.schedule.funcs[func].name for func in copied}
 
 
 def test_inlined_copies_cost_nothing_and_a_good_one_is_found() -> None:

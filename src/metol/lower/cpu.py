@@ -320,7 +320,9 @@ class _StageLoops:
         if not self.is_inside or self.shares_loops:
             return ()
         laid_out = {args[0] for call, args in calls if call in (Call.VECTORIZE, Call.UNROLL)}
-        return tuple(loop for loop in reversed(order) if loop not in laid_out)[1:]
+        # The few turns within a tile that is not unrolled are no better a place for that than an unrolled tile.
+        in_tile = {piece.loop for pieces in self.pieces for piece in pieces if piece.level == self.tile_level}
+        return tuple(loop for loop in reversed(order) if loop not in laid_out | in_tile)[1:]
 
     def _sides_inside(self) -> set[int]:
         """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""

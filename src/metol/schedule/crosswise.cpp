@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "pipeline/bounds.hpp"
@@ -47,17 +48,21 @@ bool is_swept(const Func& func, const Stage& stage, const JacobianRow& row) {
     return is_far;
 }
 
-Movement through(const Func& func, const Stage& stage, const Movement& outer, const Access& access) {
+Movement through(const Func& func, const Stage& stage, const Movement& outer, const Access& access,
+                 bool has_reductions) {
     Movement inner(access.jacobian.size());
     for (size_t d = 0; d < inner.size(); d++) {
         const JacobianRow& row = access.jacobian[d];
-        if (is_swept(func, stage, row)) {
+        if (!has_reductions && is_swept(func, stage, row)) {
             inner[d].fill(std::numeric_limits<double>::quiet_NaN());
             continue;
         }
         inner[d].fill(0);
         for (size_t i = 0; i < stage.loops.size(); i++) {
             const double slope = slope_of(row, i);
+            if (stage.loops[i].is_reduction && has_reductions) {
+                inner[d][static_cast<size_t>(coordinate_of(stage, i))] += slope;
+            }
             if (stage.loops[i].is_reduction || slope == 0) {
                 continue;
             }
@@ -93,8 +98,12 @@ double distance(const Func& host, const Movement& a, const Movement& b) {
 
 class Search {
   public:
-    Search(const PipelineDag& dag, int32_t host)
-        : dag_(dag), host_(dag.funcs[static_cast<size_t>(host)]), reached_(dag.funcs.size()) {
+    // `has_own_reductions`: do the reduction loops of the host itself move anything?
+    Search(const PipelineDag& dag, int32_t host, bool has_own_reductions)
+        : dag_(dag),
+          host_(dag.funcs[static_cast<size_t>(host)]),
+          has_own_reductions_(has_own_reductions),
+          reached_(dag.funcs.size()) {
         reached_[static_cast<size_t>(host)] = {identity(host_.dimensions())};
         // Ids are topological: whatever reads a Func has been visited before it.
         for (auto f = static_cast<size_t>(host) + 1; f-- > 0;) {
@@ -114,13 +123,39 @@ class Search {
         return found;
     }
 
+    std::vector<MovingApart> moving_apart() const {
+        std::vector<MovingApart> found;
+        for (size_t f = 0; f < reached_.size(); f++) {
+            std::vector<DimSet> coordinates = differences(reached_[f]);
+            if (&dag_.funcs[f] != &host_ && std::ranges::any_of(coordinates, &DimSet::any)) {
+                found.push_back({static_cast<int32_t>(f), std::move(coordinates)});
+            }
+        }
+        return found;
+    }
+
   private:
+    // Those that are not known go all over the place, wherever the others are.
+    static std::vector<DimSet> differences(const std::vector<Movement>& movements) {
+        std::vector<DimSet> coordinates(movements.empty() ? 0 : movements.front().size());
+        for (size_t a = 1; a < movements.size(); a++) {
+            for (size_t d = 0; d < coordinates.size(); d++) {
+                for (size_t k = 0; k < kMaxLoops; k++) {
+                    const double step = movements[a][d][k] - movements.front()[d][k];
+                    coordinates[d][k] = coordinates[d][k] || (step != 0 && !std::isnan(step));
+                }
+            }
+        }
+        return coordinates;
+    }
+
     void visit(const Func& func, const Movement& movement) {
         for (const int32_t s : func.stages) {
             const Stage& stage = dag_.stages[static_cast<size_t>(s)];
             for (const Edge& edge : stage.edges) {
                 for (const Access& access : edge.accesses) {
-                    add(reached_[static_cast<size_t>(edge.producer)], through(func, stage, movement, access));
+                    add(reached_[static_cast<size_t>(edge.producer)],
+                        through(func, stage, movement, access, has_own_reductions_ && &func == &host_));
                 }
             }
         }
@@ -147,6 +182,7 @@ class Search {
 
     const PipelineDag& dag_;
     const Func& host_;
+    const bool has_own_reductions_;
     std::vector<std::vector<Movement>> reached_;  // [Funcs]
 };
 
@@ -156,10 +192,29 @@ std::vector<std::vector<int32_t>> find_crosswise(const PipelineDag& dag) {
     std::vector<std::vector<int32_t>> crosswise(dag.funcs.size());
     for (size_t host = 0; host < dag.funcs.size(); host++) {
         if (!dag.funcs[host].stages.empty()) {
-            crosswise[host] = Search(dag, static_cast<int32_t>(host)).crosswise();
+            crosswise[host] = Search(dag, static_cast<int32_t>(host), false).crosswise();
         }
     }
     return crosswise;
+}
+
+int coordinate_of(const Stage& stage, size_t loop) {
+    if (!stage.loops[loop].is_reduction) {
+        return stage.loops[loop].pure_dim;
+    }
+    const auto end = stage.loops.begin() + static_cast<std::ptrdiff_t>(loop);
+    return kMaxLoops - 1 -
+           static_cast<int>(std::count_if(stage.loops.begin(), end, std::mem_fn(&LoopDim::is_reduction)));
+}
+
+std::vector<std::vector<MovingApart>> find_moving_apart(const PipelineDag& dag) {
+    std::vector<std::vector<MovingApart>> apart(dag.funcs.size());
+    for (size_t host = 0; host < dag.funcs.size(); host++) {
+        if (!dag.funcs[host].stages.empty()) {
+            apart[host] = Search(dag, static_cast<int32_t>(host), true).moving_apart();
+        }
+    }
+    return apart;
 }
 
 }  // namespace metol

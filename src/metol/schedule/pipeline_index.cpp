@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "pipeline/bounds.hpp"
-#include "schedule/crosswise.hpp"
 #include "schedule/reads.hpp"
 
 namespace metol {
@@ -116,6 +115,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
     find_fractions();
     borders = find_borders(*dag);
     crosswise = find_crosswise(*dag);
+    moving_apart = find_moving_apart(*dag);
     is_read_crosswise.resize(count);
     for (const std::vector<int32_t>& producers : crosswise) {
         for (const int32_t producer : producers) {

@@ -9,6 +9,7 @@
 
 #include "pipeline/dag.hpp"
 #include "schedule/borders.hpp"
+#include "schedule/crosswise.hpp"
 #include "schedule/growth.hpp"
 #include "schedule/scans.hpp"
 
@@ -41,9 +42,10 @@ struct PipelineIndex {
     // [Stages] reads an output whose place Halide knows. It takes a buffer that a pipeline computes for one that it
     // has allocated itself, so vectors of it are loaded as if they were aligned, and fault on the user's memory.
     std::vector<uint8_t> reads_as_aligned;
-    std::vector<std::vector<int32_t>> crosswise;  // [Funcs] what each needs at places that move apart
-    std::vector<uint8_t> is_read_crosswise;       // [Funcs] some Func needs it so
-    std::vector<std::vector<Border>> borders;     // [Funcs] where each needs far more than in its middle
+    std::vector<std::vector<int32_t>> crosswise;         // [Funcs] what each needs at places that move apart
+    std::vector<uint8_t> is_read_crosswise;              // [Funcs] some Func needs it so
+    std::vector<std::vector<MovingApart>> moving_apart;  // [Funcs]
+    std::vector<std::vector<Border>> borders;            // [Funcs] where each needs far more than in its middle
     // [Funcs] some Func, or one that reads that, reads it at a fraction of its own coordinates, or nobody knows where.
     std::vector<uint8_t> is_read_by_fractions;
     Growth growth;

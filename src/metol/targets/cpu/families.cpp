@@ -148,7 +148,7 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
     for (int vector_loop : vector_loops) {
         std::vector<int> widths = {1};
         if (vector_loop >= 0) {
-            widths = vector_widths(machine, stage, loops[vector_loop].extent());
+            widths = vector_widths(machine, index, step.stage, loops[vector_loop].extent());
             widths.resize(options.allow_vector_widths ? widths.size() : 1);
         }
         for (int width : widths) {

@@ -271,19 +271,6 @@ void GroupFeaturizer::roll(StageContext& context, float* out) const {
     out[k_unrolled_loop_extent] = 1;
 }
 
-// Does the compiler know that the sums of a tile lie apart? If not, it stores each before it loads the next.
-bool GroupFeaturizer::are_apart(const StageContext& context) {
-    const Stage& stage = index_.stage(context.id);
-    const DimSet unknown = layout_of(stage.func).unknown_strides;
-    for (size_t i = 0; i < stage.loops.size() && unknown.any(); i++) {
-        const bool is_spread = !stage.loops[i].is_reduction && context.tile[i] > 1;
-        if (is_spread && unknown[static_cast<size_t>(stage.loops[i].pure_dim)]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 TileShape GroupFeaturizer::tile_of(const StageContext& context) const {
     const Stage& stage = index_.stage(context.id);
     const bool is_root = nest_[stage.func].placement == Placement::Root;
@@ -346,19 +333,23 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
             turns_inside *= around[i];
         }
     }
-    const double vectors = context.tile_points / context.nest.vector_width;
+    const double width = context.nest.vector_width;
+    const double vectors = context.tile_points / width;
     const double registers = std::max(1.0F, out[k_registers_per_vector]);
     const double accumulators = vectors / reduced * registers;
-    const double width = context.nest.vector_width;
     const bool is_scatter = width > 1 && (!writes_densely(context) || tile.is_lane_by_lane);
     // Scattered lanes are put together and taken apart again each time.
+    const bool hides = hides_places(index_, nest_, context.id);
     const bool is_promoted = is_whole_tile && accumulators < machine_.vector_registers && !is_scatter &&
                              !stage.has_data_dependent_write && !moves_while_reducing(stage) && !are_lanes_apart &&
-                             are_apart(context);
+                             are_apart(context) && !hides;
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     if (is_promoted && turns_inside > 1) {
         const double steps = width == 1 && adds_up_beforehand(context) ? 1 : reduced;
         count_waits(context, accumulators, context.iterations_of_tile * steps, turns_inside * steps, out);
+    } else if (hides) {
+        out[k_chained_steps] = static_cast<float>(context.iterations_of_tile * reduced * vectors);
+        out[k_spilled_steps] = out[k_chained_steps];
     } else if (const auto& scan = index_.scans[static_cast<size_t>(context.id)]; scan && !is_scatter) {
         count_waits_of_scan(context, *scan, out);
     }
@@ -366,7 +357,8 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     total.scalar += is_scatter ? vectors * width / visits : 0;
     const Layout layout = layout_of(stage.func);
     // What some lanes alone have stored is not known to be what others load.
-    const double visits_apart = are_lanes_apart ? reduced : 1;
+    const double passes = hides ? reduced : 1;
+    const double visits_apart = are_lanes_apart ? reduced : passes;
     for (const Access& access : stage.self_accesses) {
         const TileLoads loads = loads_of_tile(index_, nest_, direct_access(access, stage.func), tile, layout);
         total.dense += visits_apart * loads.dense / visits;
@@ -380,8 +372,8 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     }
     const bool is_stored = !is_scatter && !is_in_registers(stage.func);
     const double crossing = width > 1 ? 1 + straddling_share(1, layout.row_period, machine_.vector_bytes) : 1;
-    out[k_vector_stores] =
-        static_cast<float>(is_stored ? crossing * registers * context.iterations_of_tile * vectors / visits : 0);
+    out[k_vector_stores] = static_cast<float>(
+        is_stored ? crossing * registers * context.iterations_of_tile * vectors * passes / visits : 0);
     if (context.nest.is_parallel && reduction_turns(stage, context.nest) > visits) {
         const double stores = is_scatter ? vectors * width : registers * vectors;
         out[k_contested_stores] =

@@ -78,6 +78,19 @@ bool GroupFeaturizer::adds_up_beforehand(const StageContext& context) const {
     return true;
 }
 
+// Does the compiler know that the sums of a tile lie apart? If not, it stores each before it loads the next.
+bool GroupFeaturizer::are_apart(const StageContext& context) {
+    const Stage& stage = index_.stage(context.id);
+    const DimSet unknown = layout_of(stage.func).unknown_strides;
+    for (size_t i = 0; i < stage.loops.size() && unknown.any(); i++) {
+        const bool is_spread = !stage.loops[i].is_reduction && context.tile[i] > 1;
+        if (is_spread && unknown[static_cast<size_t>(stage.loops[i].pure_dim)]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void GroupFeaturizer::count_waits(const StageContext& context, double sums, double steps, double turns, float* out) {
     const double waiting = waiting_share(sums, turns);
     if (waiting == 0) {

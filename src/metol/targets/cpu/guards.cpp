@@ -69,6 +69,25 @@ bool divides_evenly(const PipelineIndex& index, const LoopNest& nest, Regions& r
     return extent % factor == 0 && has_constant_extent(index, nest, regions, func, dim);
 }
 
+// Does a loop that turns outside a site move places apart at which the host needs a Func, so that it needs more?
+bool is_pulled_apart(const PipelineIndex& index, const LoopNest& nest, const Site& site, int func, int dim) {
+    const Stage& stage = index.stage(site.stage);
+    const auto& all = index.moving_apart[static_cast<size_t>(stage.func)];
+    const auto found = std::ranges::find(all, func, &MovingApart::producer);
+    if (found == all.end()) {
+        return false;
+    }
+    const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
+    for (size_t loop = 0; loop < stage.loops.size(); loop++) {
+        const bool turns = std::any_of(levels.begin(), levels.begin() + site.level + 1,
+                                       [&](const Trips& trips) { return trips[loop] > 1; });
+        if (turns && found->coordinates[static_cast<size_t>(dim)][static_cast<size_t>(coordinate_of(stage, loop))]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Does a loop of a host that ends with a guard move what is needed of `func` along a dimension, from one turn of the
 // loops at a site to the next?
 bool is_cut_short(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const Site& site, int func,
@@ -172,7 +191,7 @@ bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regio
     while (!site.is_root()) {
         const int host = index.stage(site.stage).func;
         if ((begins_anywhere && is_read_by_fractions(index, nest, inner, host, inner == func ? dim : -1)) ||
-            is_cut_short(index, nest, regions, site, func, dim)) {
+            is_cut_short(index, nest, regions, site, func, dim) || is_pulled_apart(index, nest, site, func, dim)) {
             return false;
         }
         const Site around = nest[host].placement == Placement::At ? nest[host].store : Site{};
@@ -192,6 +211,21 @@ bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regio
         }
     }
     return true;
+}
+
+bool hides_places(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const Stage& stage = index.stage(stage_id);
+    const Func& func = index.func(stage.func);
+    const StageNest& own = nest_of(index, nest, stage_id);
+    if (func.value_bytes.size() < 2 || stage.self_accesses.empty() || func.is_output || own.vector_loop < 0 ||
+        nest[stage.func].placement != Placement::Root || index.has_fixed_sizes) {
+        return false;
+    }
+    const auto v = static_cast<size_t>(own.vector_loop);
+    const int dim = stage.loops[v].pure_dim;
+    const auto turns =
+        std::count_if(own.levels.begin(), own.levels.end() - 1, [&](const Trips& trips) { return trips[v] > 1; });
+    return !stage.loops[v].is_reduction && turns > 1 && !func.fixed_dims[static_cast<size_t>(dim)];
 }
 
 DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {

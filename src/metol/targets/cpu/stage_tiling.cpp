@@ -85,16 +85,19 @@ StageTiling tiling_of(const Stage& stage, const StageNest& nest) {
     return tiling;
 }
 
-int vector_width_for(const CpuParameters& machine, const Stage& stage, int64_t extent) {
+int vector_width_for(const CpuParameters& machine, const PipelineIndex& index, int stage_id, int64_t extent) {
+    const Stage& stage = index.stage(stage_id);
     const int native = std::max(1, machine.vector_bytes / std::max(1, stage.narrowest_bytes));
-    return std::min(native, power_of_two_at_least(extent));
+    const int width = std::min(native, power_of_two_at_least(extent));
+    // An output of fewer points than a vector has lanes would be computed by the version without vectors.
+    return index.func(stage.func).is_output && width > extent ? std::max(1, width / 2) : width;
 }
 
-std::vector<int> vector_widths(const CpuParameters& machine, const Stage& stage, int64_t extent) {
-    const int narrow = std::max(1, machine.vector_bytes / std::max(1, stage.widest_bytes));
-    std::vector<int> widths = {vector_width_for(machine, stage, extent)};
-    if (narrow > 1 && narrow < widths.front()) {
-        widths.push_back(narrow);
+std::vector<int> vector_widths(const CpuParameters& machine, const PipelineIndex& index, int stage_id, int64_t extent) {
+    const int narrow = std::max(1, machine.vector_bytes / std::max(1, index.stage(stage_id).widest_bytes));
+    std::vector<int> widths = {vector_width_for(machine, index, stage_id, extent)};
+    while (narrow > 1 && narrow < widths.back()) {
+        widths.push_back(std::max(narrow, widths.back() / 2));
     }
     return widths;
 }
@@ -138,7 +141,7 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
             continue;
         }
         const bool is_preferred =
-            loop.pure_dim == preferred_dim && 2 * extent >= vector_width_for(machine, stage, 1 << 20);
+            loop.pure_dim == preferred_dim && 2 * extent >= vector_width_for(machine, index, stage_id, 1 << 20);
         if (is_preferred || extent > longest) {
             tiling.vector_loop = static_cast<int>(i);
             longest = is_preferred ? INT64_MAX : extent;
@@ -146,7 +149,7 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
     }
     if (tiling.vector_loop >= 0) {
         const auto v = static_cast<size_t>(tiling.vector_loop);
-        tiling.vector_width = vector_width_for(machine, stage, loops[tiling.vector_loop].extent());
+        tiling.vector_width = vector_width_for(machine, index, stage_id, loops[tiling.vector_loop].extent());
         tiling.tile[v] = tiling.vector_width;
     }
     if (schedule.placement == Placement::Root && !stage.is_extern) {

@@ -22,10 +22,10 @@ StageNest make_nest(const Stage& stage, const Box& loops, const StageTiling& til
 StageTiling tiling_of(const Stage& stage, const StageNest& nest);
 
 // Lanes to use along a loop of `extent`: native for the narrowest type, fewer where the loop is shorter.
-int vector_width_for(const CpuParameters& machine, const Stage& stage, int64_t extent);
+int vector_width_for(const CpuParameters& machine, const PipelineIndex& index, int stage_id, int64_t extent);
 
-// Widths worth a try: native for the narrowest type computed with, and for the widest.
-std::vector<int> vector_widths(const CpuParameters& machine, const Stage& stage, int64_t extent);
+// Widths worth a try: native for the narrowest type computed with, for the widest, and for all between.
+std::vector<int> vector_widths(const CpuParameters& machine, const PipelineIndex& index, int stage_id, int64_t extent);
 
 // The reduction loops of a Stage, outermost first. Nothing ever changes their order among each other, but that tiles
 // of associative updates unroll any of them.

@@ -19,6 +19,9 @@ __all__ = ["propose_stagings"]
 # A value must be read so often for a copy, which reads and writes it once more, to pay.
 _LEAST_READS = 4
 
+# Loops of fewer turns are not for vectors.
+_LEAST_LANES = 4
+
 
 def propose_stagings(
     dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int], machine: CpuMachine
@@ -28,20 +31,47 @@ def propose_stagings(
 
 
 def _pays(dag: PipelineDag, machine: CpuMachine, nest: _core.StageNest, stage: _core.Stage, edge: _core.Edge) -> bool:
-    """Is it larger than the first cache, and read either many times or across its rows?"""
+    """Is it larger than the first cache and read many times, or read across its rows, or might it be?"""
+    if stage.has_data_dependent_read:
+        return False
     producer = dag.funcs[edge.producer]
     points = prod(side.extent for side in producer.root_region)
-    if points * producer.bytes_per_point <= machine.l1_bytes or stage.has_data_dependent_read:
-        return False
+    is_far = points * producer.bytes_per_point > machine.l1_bytes
     extents = [prod(level[loop] for level in nest.levels) for loop in range(len(stage.loops))]
+    rows = _row_dim(dag, edge.producer)
+    for access in edge.accesses:
+        is_read_often = reads_of_a_value(access, extents) >= _LEAST_READS
+        if (is_far and (is_read_often or _is_across_rows(access, nest.vector_loop, rows, nest))) or (
+            is_read_often and _may_be_across_rows(access, rows, stage, extents)
+        ):
+            return True
+    return False
+
+
+def _row_dim(dag: PipelineDag, func: int) -> int:
+    """The dimension along which neighbours are neighbours in memory, as far as that is known here."""
+    return dag.funcs[func].row_dim if dag.funcs[func].is_input else 0
+
+
+def _may_be_across_rows(access: _core.Access, rows: int, stage: _core.Stage, extents: Sequence[int]) -> bool:
+    """Would lanes along a pure loop, were they to take it, read from different rows, one each?"""
     return any(
-        reads_of_a_value(access, extents) >= _LEAST_READS or _is_across_rows(access, nest.vector_loop, nest)
-        for access in edge.accesses
+        not loop.is_reduction
+        and extents[number] >= _LEAST_LANES
+        and all(
+            row.is_known[number] and (row.numerator[number] == row.denominator[number]) == (dim == across)
+            for dim, row in enumerate(access.jacobian)
+        )
+        for across in range(len(access.jacobian))
+        if across != rows
+        for number, loop in enumerate(stage.loops)
     )
 
 
-def _is_across_rows(access: _core.Access, loop: int, nest: _core.StageNest) -> bool:
+def _is_across_rows(access: _core.Access, loop: int, rows: int, nest: _core.StageNest) -> bool:
     """Do the lanes of a vector read from different rows?"""
     if nest.vector_width == 1:
         return False
-    return any(not row.is_known[loop] or row.numerator[loop] != 0 for row in access.jacobian[1:])
+    return any(
+        not row.is_known[loop] or row.numerator[loop] != 0 for dim, row in enumerate(access.jacobian) if dim != rows
+    )
