@@ -244,7 +244,7 @@ def test_loops_with_and_without_guards_are_shared() -> None:
     dag, space = fusing_space(program)
     gate = make_gate(program)
     mixed = 0
-    for leaf in islice(fused(space), 4):
+    for leaf in islice(fused(space), 12):
         schedule = schedule_of(program, dag, leaf)
         assert gate.refusal(schedule) == ""
         tails = {func: set() for func in range(len(dag.funcs))}

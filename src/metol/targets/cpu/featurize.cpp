@@ -336,7 +336,8 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const double width = context.nest.vector_width;
     const double vectors = context.tile_points / width;
     const double registers = std::max(1.0F, out[k_registers_per_vector]);
-    const double accumulators = vectors / reduced * registers;
+    const auto values = static_cast<double>(index_.func(stage.func).value_bytes.size());
+    const double accumulators = vectors / reduced * registers * values;
     const bool is_scatter = width > 1 && (!writes_densely(context) || tile.is_lane_by_lane);
     // Scattered lanes are put together and taken apart again each time.
     const bool hides = hides_places(index_, nest_, context.id);
@@ -354,7 +355,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
         count_waits_of_scan(context, *scan, out);
     }
     // A scattered lane is extracted and stored by itself: it costs what a gathered one does.
-    total.scalar += is_scatter ? vectors * width / visits : 0;
+    total.scalar += is_scatter ? values * vectors * width / visits : 0;
     const Layout layout = layout_of(stage.func);
     // What some lanes alone have stored is not known to be what others load.
     const double passes = hides ? reduced : 1;
@@ -373,9 +374,9 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const bool is_stored = !is_scatter && !is_in_registers(stage.func);
     const double crossing = width > 1 ? 1 + straddling_share(1, layout.row_period, machine_.vector_bytes) : 1;
     out[k_vector_stores] = static_cast<float>(
-        is_stored ? crossing * registers * context.iterations_of_tile * vectors * passes / visits : 0);
+        is_stored ? crossing * registers * values * context.iterations_of_tile * vectors * passes / visits : 0);
     if (context.nest.is_parallel && reduction_turns(stage, context.nest) > visits) {
-        const double stores = is_scatter ? vectors * width : registers * vectors;
+        const double stores = values * (is_scatter ? vectors * width : registers * vectors);
         out[k_contested_stores] =
             static_cast<float>(contested_share(context) * context.iterations_of_tile * stores / visits);
     }
