@@ -113,3 +113,88 @@ def guided_filter(width: int = 1280, height: int = 720, radius: int = 8) -> hl.P
     output[X, Y] = (slopes[X, Y] * source[X, Y] + offsets[X, Y]) * share
     output.set_estimates([(0, width), (0, height)])
     return hl.Pipeline(output)
+
+
+def temporal_denoise(width: int = 1280, height: int = 720, frames: int = 5) -> hl.Pipeline:
+    """Return a mean of frames, by how much the surroundings of each pixel differ from those in the middle frame."""
+    video = image(width, height, frames, name="video", pixel=hl.UInt(8))
+    sides = [(0, width), (0, height), (hl.Expr(), hl.Expr())]
+    clamped = hl.BoundaryConditions.repeat_edge(video, sides)
+    near, t = hl.RDom([(-1, 3), (-1, 3)], "near"), hl.RDom([(0, frames)], "t")
+    difference, sums, output = hl.Func("difference"), hl.Func("sums"), hl.Func("output")
+    here, middle_frame = (clamped[X + near.x, Y + near.y, frame] for frame in (N, frames // 2))
+    difference[X, Y, N] = hl.u16(0)
+    difference[X, Y, N] += hl.u16(hl.absd(here, middle_frame))
+    weight = hl.fast_exp(hl.f32(difference[X, Y, t.x]) * hl.f32(-1 / 180))
+    sums[X, Y] = (hl.f32(0), hl.f32(0))
+    sums[X, Y] = (sums[X, Y][0] + weight * hl.f32(video[X, Y, t.x]), sums[X, Y][1] + weight)
+    output[X, Y] = hl.u8(sums[X, Y][0] / sums[X, Y][1] + hl.f32(0.5))
+    output.set_estimates([(0, width), (0, height)])
+    return hl.Pipeline(output)
+
+
+def nearest_centroid(points: int = 20000, features: int = 16, centroids: int = 64) -> hl.Pipeline:
+    """Return which centroid is nearest to each point, as a step of k-means asks."""
+    data, centers = image(points, features, name="data"), image(centroids, features, name="centers")
+    feature, k = hl.RDom([(0, features)], "feature"), hl.RDom([(0, centroids)], "k")
+    distance, best, output = hl.Func("distance"), hl.Func("best"), hl.Func("output")
+    step = data[N, feature.x] - centers[C, feature.x]
+    distance[N, C] = hl.f32(0)
+    distance[N, C] += step * step
+    best[N] = (hl.f32(1e30), hl.i32(0))
+    is_nearer = distance[N, k.x] < best[N][0]
+    best[N] = (hl.select(is_nearer, distance[N, k.x], best[N][0]), hl.select(is_nearer, k.x, best[N][1]))
+    output[N] = best[N][1]
+    output.set_estimates([(0, points)])
+    return hl.Pipeline(output)
+
+
+def row_moments(width: int = 1920, height: int = 1080) -> hl.Pipeline:
+    """Return the sum of each row, and its first two moments."""
+    source, moments, output = (
+        image(width, height, name="source", pixel=hl.UInt(8)),
+        hl.Func("moments"),
+        hl.Func("output"),
+    )
+    k = hl.RDom([(0, width)], "k")
+    value, place = hl.f32(source[k.x, Y]), hl.f32(k.x)
+    moments[Y] = (hl.f32(0), hl.f32(0), hl.f32(0))
+    sums = moments[Y]
+    moments[Y] = (sums[0] + value, sums[1] + value * place, sums[2] + value * place * place)
+    output[C, Y] = hl.mux(C, [moments[Y][i] for i in range(3)])
+    output.set_estimates([(0, 3), (0, height)])
+    return hl.Pipeline(output)
+
+
+def colour_matrix(width: int = 1920, height: int = 1080) -> hl.Pipeline:
+    """Return each pixel's colours by a matrix, of an array [row, column, channel] as NumPy has it."""
+    source, matrix = image(3, width, height, name="source", pixel=hl.UInt(8)), image(3, 3, name="matrix")
+    output = hl.Func("output")
+    mixed = sum((matrix[k, C] * hl.f32(source[k, X, Y]) for k in range(3)), hl.f32(0.5))
+    output[C, X, Y] = hl.u8(hl.clamp(mixed, hl.f32(0), hl.f32(255)))
+    for buffer in (source, output.output_buffer()):
+        buffer.dim(0).set_bounds(0, 3)
+        buffer.dim(1).set_stride(3)
+    output.set_estimates([(0, 3), (0, width), (0, height)])
+    return hl.Pipeline(output)
+
+
+def demosaic(width: int = 1920, height: int = 1080) -> hl.Pipeline:
+    """Return a Bayer mosaic as pixels, by means of neighbours."""
+    raw, output = image(width + 2, height + 2, name="raw", pixel=hl.UInt(16)), hl.Func("output")
+
+    def mean(*places: tuple[int, int]) -> hl.Expr:
+        total = sum((hl.i32(raw[X + 1 + dx, Y + 1 + dy]) for dx, dy in places), hl.i32(len(places) // 2))
+        return total // len(places)
+
+    own, beside, above = mean((0, 0)), mean((-1, 0), (1, 0)), mean((0, -1), (0, 1))
+    cross, corners = mean((-1, 0), (1, 0), (0, -1), (0, 1)), mean((-1, -1), (1, -1), (-1, 1), (1, 1))
+    is_left, is_top = X % 2 == 0, Y % 2 == 0
+    red = hl.select(is_top, hl.select(is_left, beside, own), hl.select(is_left, corners, above))
+    green = hl.select(is_left == is_top, own, cross)
+    blue = hl.select(is_top, hl.select(is_left, above, corners), hl.select(is_left, own, beside))
+    output[C, X, Y] = hl.u8(hl.min(hl.mux(C, [red, green, blue]) >> 2, 255))
+    output.output_buffer().dim(0).set_bounds(0, 3)
+    output.output_buffer().dim(1).set_stride(3)
+    output.set_estimates([(0, 3), (0, width), (0, height)])
+    return hl.Pipeline(output)

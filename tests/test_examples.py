@@ -65,6 +65,11 @@ def test_each_is_scheduled_otherwise_without_its_part(
         ("layer_norm", (256, 512), "spread.update(0).rfactor("),
         ("max_pool", (56, 16, 2), ".vectorize("),
         ("guided_filter", (200, 120), ".vectorize("),
+        ("temporal_denoise", (160, 90, 5), ".vectorize("),
+        ("nearest_centroid", (2000, 8, 16), ".vectorize("),
+        ("row_moments", (320, 200), "moments.update(0)"),
+        ("colour_matrix", (320, 100), ".split(c, c_o, c_i, 3, "),
+        ("demosaic", (320, 100), ".split(c, c_o, c_i, 3, "),
     ],
 )
 def test_what_people_write_is_scheduled_for_what_it_is(
