@@ -323,7 +323,6 @@ class Planner:
             has_copies = options.staging and options.strategy != "grouping"
             return propose_stagings(self.machine, dag, schedules, stages) if has_copies else ()
 
-        # Only where a block shares all that its threads read do they stop waiting for memory.
         is_gpu = isinstance(self.machine, GpuMachine)
         # Grouping goes by a model of its own, and is quick itself.
         quick = self._strategy if isinstance(self._strategy, Grouping) else BeamSearch(width=1)
@@ -333,7 +332,6 @@ class Planner:
             propose_copies,
             quick=quick,
             thorough=quick if is_gpu else BeamSearch(width=8),
-            are_copies_together=True,
         )
 
 

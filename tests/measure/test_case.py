@@ -91,6 +91,11 @@ def test_places_whose_strides_are_open_lie_apart(
     assert (shape.order, shape.strides) == (order, expected)
 
 
+def test_one_place_is_where_it_is_asked_for() -> None:
+    shape = BufferShape.of_answer("uint8", (0, 0, 0), (1, 4, 4), (1, 4, 1))
+    assert shape.strides == (1, 4, 1)
+
+
 @pytest.mark.parametrize("extents", [(5, 4, 3), (2, 1, 3), (1, 1, 1), (1, 4, 3), (0, 4, 3)])
 def test_buffers_have_the_strides_of_their_shapes(extents: tuple[int, ...]) -> None:
     """Along axes of one place, too, of which NumPy tells others its own."""

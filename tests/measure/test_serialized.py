@@ -5,6 +5,7 @@ import halide as hl
 import numpy as np
 import pytest
 
+from metol import autoschedule
 from metol.errors import MetolError
 from metol.measure import PipelineSource, Scheduler
 from metol.measure.serialized import load_pipeline, save_pipeline
@@ -20,6 +21,23 @@ def test_load_restores_estimates_and_constraints(name: str, planted, tmp_path: P
     first, second = (json.loads((tmp_path / f"{which}.hlpipe.json").read_text()) for which in ("first", "second"))
     assert first == second
     assert any(low is not None for state in first["parameters"] for low, _ in state["estimates"])
+
+
+@pytest.mark.parametrize("is_output", [False, True])
+def test_load_restores_that_a_stride_is_open(*, is_output: bool, tmp_path: Path) -> None:
+    """Halide takes the first dimension of a new parameter for dense."""
+    x, y, source, result = hl.Var("x"), hl.Var("y"), hl.ImageParam(hl.Int(32), 2, "source"), hl.Func("result")
+    result[x, y] = source[x, y] + 1
+    source.set_estimates([(0, 64), (0, 32)])
+    result.set_estimates([(0, 64), (0, 32)])
+    buffer = result.output_buffer() if is_output else source
+    buffer.dim(0).set_stride(hl.Expr())
+    buffer.dim(1).set_stride(1)
+    pipeline = hl.Pipeline(result)
+    save_pipeline(pipeline, tmp_path / "open.hlpipe")
+    found = autoschedule(load_pipeline(tmp_path / "open.hlpipe"), verify=True)
+    assert found.is_compared
+    assert autoschedule(pipeline, verify=True).is_compared
 
 
 def test_load_restores_scalars_of_every_type(tmp_path: Path) -> None:

@@ -150,6 +150,47 @@ def test_vectors_lie_along_rows(strides: tuple[int, ...], sizes: tuple[int, ...]
     assert 0 in gathered
 
 
+def described(order: str) -> hl.Pipeline:
+    """The difference of two rows of pixels, whose coordinates come in an order."""
+    source, output = image(*({"x": 256, "y": 128, "c": 3}[name] for name in order), pixel=hl.UInt(8)), hl.Func("output")
+    names = {"x": X, "y": Y, "c": C}
+
+    def at(down: int) -> list[hl.Expr]:
+        return [names[name] + down if name == "y" else names[name] for name in order]
+
+    output[tuple(names[name] for name in order)] = source[at(0)] - source[at(1)]
+    for buffer in (source, output.output_buffer()):
+        for dimension, name in enumerate(order):
+            buffer.dim(dimension).set_stride({"x": 3, "y": 3 * 256, "c": 1}[name])
+    return finish(output, sizes=[{"x": 256, "y": 127, "c": 3}[name] for name in order])
+
+
+def test_features_do_not_hang_on_the_order_of_coordinates() -> None:
+    """Where a tile is the same, whatever order the loops around it have."""
+    seen: dict[str, dict[tuple[int, ...], tuple[float, ...]]] = {}
+    for order in ("xyc", "yxc", "cxy"):
+        dag = extract(described(order))
+        space = make_space(dag, target=SOME_TARGET)
+        (func,) = dag.outputs
+        table = list(space.feature_table())
+        columns = [table.index(f"{kind}_per_vector") for kind in ("vector_loads", "scalar_loads", "unique_lines_read")]
+        leaves = space.rollout(space.root(), range(4 * ROLLOUTS))
+        seen[order] = {}
+        for number in range(4 * ROLLOUTS):
+            leaf = leaves.take([number])
+            nest = leaf.describe()[func].stages[0]
+            if nest.vector_loop == order.index("x"):
+                tile = nest.levels[-1]
+                key = (nest.vector_width, *(tile[order.index(name)] for name in "xyc"))
+                row = space.featurize(leaf)[0][dag.funcs[func].stages[0]]
+                seen[order][key] = tuple(float(row[column]) for column in columns)
+    shared = seen["xyc"].keys() & seen["yxc"].keys() & seen["cxy"].keys()
+    assert len(shared) >= 5
+    for key in shared:
+        assert seen["yxc"][key] == pytest.approx(seen["xyc"][key])
+        assert seen["cxy"][key] == pytest.approx(seen["xyc"][key])
+
+
 @ARRANGEMENTS
 def test_threads_lie_along_rows(strides: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> None:
     """Until the tile is decided about."""

@@ -113,7 +113,11 @@ class BufferShape:
         Where the pipeline says nothing of a stride, Halide answers as if the buffer were planar.
         """
         planar = [prod(extents[:d]) for d in range(len(extents))]
-        said = [0 if stride == close else stride for stride, close in zip(strides, planar, strict=True)]
+        # One place overlaps with nothing, whatever is asked.
+        said = [
+            0 if stride == close and extent != 1 else stride
+            for stride, close, extent in zip(strides, planar, extents, strict=True)
+        ]
         return BufferShape(dtype, tuple(mins), tuple(extents), _order_apart(said, extents)).spread(said)
 
     def spread(self, said: Sequence[int]) -> "BufferShape":

@@ -197,6 +197,7 @@ def _parameter(state: _ParameterState) -> Any:
 
     parameter = hl.Parameter(halide_type(state.type), state.is_buffer, state.dimensions, state.name)
     for d, values in enumerate(state.constraints):
+        parameter.set_stride_constraint(d, hl.Expr())  # of the first dimension it is 1 until something else is said
         setters = (parameter.set_min_constraint, parameter.set_extent_constraint, parameter.set_stride_constraint)
         for setter, value in zip(setters, values, strict=True):
             if value is not None:

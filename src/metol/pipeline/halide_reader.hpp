@@ -63,7 +63,7 @@ class Estimates {
     std::vector<Interval> of_output(const hi::Function& func);
     std::vector<Interval> of_input(const Halide::Parameter& param);
     // Which points lie side by side: `dense_dim`, whose stride is constrained to 1 as that of the first dimension is
-    // until the user says otherwise, or -1; and `interleaved`.
+    // until the user says otherwise, or -1; `row_dim`, and `interleaved`.
     static void read_layout(const Halide::Parameter& param, Func& func);
     static std::vector<Interval> of_image(const Halide::Buffer<>& image);
     // What an extern stage reads of this Func, as far as anybody said; empty if nobody did.

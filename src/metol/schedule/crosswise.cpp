@@ -135,14 +135,16 @@ class Search {
     }
 
   private:
-    // Those that are not known go all over the place, wherever the others are.
     static std::vector<DimSet> differences(const std::vector<Movement>& movements) {
         std::vector<DimSet> coordinates(movements.empty() ? 0 : movements.front().size());
-        for (size_t a = 1; a < movements.size(); a++) {
-            for (size_t d = 0; d < coordinates.size(); d++) {
+        for (size_t d = 0; d < coordinates.size(); d++) {
+            // What goes all over the place has all that the others need.
+            const bool is_whole = std::ranges::any_of(movements, [&](const Movement& movement) {
+                return std::ranges::any_of(movement[d], [](double slope) { return std::isnan(slope); });
+            });
+            for (size_t a = 1; a < movements.size() && !is_whole; a++) {
                 for (size_t k = 0; k < kMaxLoops; k++) {
-                    const double step = movements[a][d][k] - movements.front()[d][k];
-                    coordinates[d][k] = coordinates[d][k] || (step != 0 && !std::isnan(step));
+                    coordinates[d][k] = coordinates[d][k] || movements[a][d][k] != movements.front()[d][k];
                 }
             }
         }
@@ -188,16 +190,6 @@ class Search {
 
 }  // namespace
 
-std::vector<std::vector<int32_t>> find_crosswise(const PipelineDag& dag) {
-    std::vector<std::vector<int32_t>> crosswise(dag.funcs.size());
-    for (size_t host = 0; host < dag.funcs.size(); host++) {
-        if (!dag.funcs[host].stages.empty()) {
-            crosswise[host] = Search(dag, static_cast<int32_t>(host), false).crosswise();
-        }
-    }
-    return crosswise;
-}
-
 int coordinate_of(const Stage& stage, size_t loop) {
     if (!stage.loops[loop].is_reduction) {
         return stage.loops[loop].pure_dim;
@@ -207,14 +199,24 @@ int coordinate_of(const Stage& stage, size_t loop) {
            static_cast<int>(std::count_if(stage.loops.begin(), end, std::mem_fn(&LoopDim::is_reduction)));
 }
 
-std::vector<std::vector<MovingApart>> find_moving_apart(const PipelineDag& dag) {
-    std::vector<std::vector<MovingApart>> apart(dag.funcs.size());
+Movements find_movements(const PipelineDag& dag) {
+    Movements movements;
+    movements.crosswise.resize(dag.funcs.size());
+    movements.apart.resize(dag.funcs.size());
     for (size_t host = 0; host < dag.funcs.size(); host++) {
-        if (!dag.funcs[host].stages.empty()) {
-            apart[host] = Search(dag, static_cast<int32_t>(host), true).moving_apart();
+        const Func& func = dag.funcs[host];
+        if (func.stages.empty()) {
+            continue;
         }
+        const Search search(dag, static_cast<int32_t>(host), false);
+        movements.crosswise[host] = search.crosswise();
+        const bool has_reductions = std::ranges::any_of(func.stages, [&](int32_t stage) {
+            return std::ranges::any_of(dag.stages[static_cast<size_t>(stage)].loops, &LoopDim::is_reduction);
+        });
+        movements.apart[host] =
+            has_reductions ? Search(dag, static_cast<int32_t>(host), true).moving_apart() : search.moving_apart();
     }
-    return apart;
+    return movements;
 }
 
 }  // namespace metol

@@ -14,10 +14,6 @@
 
 namespace metol {
 
-// For each Func, in order of id: the Funcs of whose points it needs some that move apart, directly or through others.
-// A way of reading that is the same in every iteration, all over the place or along a whole reduction, does not count.
-std::vector<std::vector<int32_t>> find_crosswise(const PipelineDag& dag);
-
 // What a Func needs of another at places that move apart, be it by a few points, as f(t) - f(2): Halide knows no
 // constant extent where such a loop turns outside.
 struct MovingApart {
@@ -25,10 +21,18 @@ struct MovingApart {
     std::vector<DimSet> coordinates;  // [dimensions of the producer] of the Func, whose loops move them apart
 };
 
-// The coordinate that a loop of a Func's Stage moves: its dimension, or for reductions one from the end.
+// The coordinate that a loop of a Func's Stage moves: its dimension, or for reductions one from the end, which no
+// dimension reaches but where there are more of both than loops in all.
 int coordinate_of(const Stage& stage, size_t loop);
 
-// For each Func, in order of id: all that it needs so, directly or through others.
-std::vector<std::vector<MovingApart>> find_moving_apart(const PipelineDag& dag);
+// Of each Func, in order of id, and directly or through others.
+struct Movements {
+    // The Funcs of whose points it needs some that move far apart. A way of reading that is the same in every
+    // iteration, all over the place or along a whole reduction, does not count.
+    std::vector<std::vector<int32_t>> crosswise;
+    std::vector<std::vector<MovingApart>> apart;
+};
+
+Movements find_movements(const PipelineDag& dag);
 
 }  // namespace metol

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <utility>
 
 #include "pipeline/bounds.hpp"
 #include "schedule/reads.hpp"
@@ -114,8 +115,9 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
     find_aligned_reads();
     find_fractions();
     borders = find_borders(*dag);
-    crosswise = find_crosswise(*dag);
-    moving_apart = find_moving_apart(*dag);
+    Movements movements = find_movements(*dag);
+    crosswise = std::move(movements.crosswise);
+    moving_apart = std::move(movements.apart);
     is_read_crosswise.resize(count);
     for (const std::vector<int32_t>& producers : crosswise) {
         for (const int32_t producer : producers) {

@@ -47,8 +47,6 @@ class Rewriting:
     """What tells in little time whether a form is worth a search."""
     thorough: Strategy
     """The same of a form with several updates rewritten, of which a beam of one state comes to the worst alone."""
-    are_copies_together: bool = False
-    """Whether copies are tried together, too, with other loops of what reads them."""
 
 
 def search_forms(
@@ -112,8 +110,7 @@ def _search_staged(
     staged = rewriting.read(form.rfactors, proposals)
     if staged is None:
         return form, found
-    together = rewriting.are_copies_together
-    other = search_copies(form, found, staged, model, budget, are_together=together)
+    other = search_copies(form, found, staged, model, budget)
     candidates = found.candidates + other.candidates
     if other.cost_seconds >= found.cost_seconds * (1 - _LEAST_GAIN):
         return form, replace(found, candidates=candidates)

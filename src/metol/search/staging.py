@@ -42,10 +42,11 @@ def search_copies(
     staged: Form,
     model: _core.CostModel,
     budget: Budget,
-    *,
-    are_together: bool = False,
 ) -> SearchResult:
     """Return the best loop nest found of a pipeline with copies; where none is cheaper, `found` with what was costed.
+
+    Copies are tried one by one, and all together with other loops of what reads them: where one brings nothing without
+    the others, as both factors of a product in shared memory, or nothing without lanes along another dimension.
 
     Args:
         form: The pipeline without copies.
@@ -53,37 +54,40 @@ def search_copies(
         staged: The pipeline with copies.
         model: The cost model.
         budget: How long it may take.
-        are_together: Whether copies are tried together, with other loops of what reads them: where one brings nothing
-            without the others, as both factors of a product in shared memory.
     """
     space = staged.space
     starts: list[SearchResult] = []
     candidates = 0
     state = _transplanted(form, found, staged)
     if state is not None:
-        # Where Halide refuses the copies, it is the alternative.
-        start = SearchResult(state, float(space.cost(state, model)[0]), 0, found.is_complete, (state,))
+        start = SearchResult(state, float(space.cost(state, model)[0]), 0, found.is_complete)
         best = start
         for position in _location_positions(staged.dag, space):
             best = improve(space, model, best, position)
         candidates += best.candidates
         if best.cost_seconds < start.cost_seconds:
             starts.append(replace(best, candidates=0))
-        together = _search_together(staged, state, model, budget) if are_together and not budget.is_spent() else None
+        together = None if budget.is_spent() else _search_together(staged, state, model, budget)
         if together is not None:
             candidates += together.candidates
             if together.cost_seconds < found.cost_seconds * _MOST_BEHIND:
-                starts.append(replace(together, candidates=0, alternatives=(state,)))
+                starts.append(replace(together, candidates=0))
     if not budget.is_spent():
         greedy = BeamSearch(width=1).search(space, model, budget)
         candidates += greedy.candidates
         if greedy.cost_seconds < found.cost_seconds * _MOST_BEHIND and _has_copies(staged.dag, greedy.state):
-            starts.append(replace(greedy, candidates=0, alternatives=() if state is None else (state,)))
+            starts.append(replace(greedy, candidates=0))
     if not starts:
         return replace(found, candidates=candidates)
     refined = Refined(tuple(_Given(start) for start in starts)).search(space, model, budget)
     is_complete = found.is_complete and refined.is_complete
-    return replace(refined, candidates=refined.candidates + candidates, is_complete=is_complete)
+    alternatives = list(refined.alternatives)
+    if state is not None and all(
+        space.identity_hash(other) != space.identity_hash(state) for other in (refined.state, *alternatives)
+    ):
+        alternatives.append(state)  # where Halide refuses the copies
+    count = refined.candidates + candidates
+    return replace(refined, candidates=count, is_complete=is_complete, alternatives=tuple(alternatives))
 
 
 def _search_together(staged: Form, state: _core.States, model: _core.CostModel, budget: Budget) -> SearchResult | None:

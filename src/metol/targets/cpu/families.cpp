@@ -131,7 +131,7 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
     const int dense = index.func(step.func).row_dim;
     const auto along = std::ranges::find(stage.loops, dense, &LoopDim::pure_dim);
     const auto first = static_cast<int>(along == stage.loops.end() ? 0 : along - stage.loops.begin());
-    const bool is_layout_fixed = index.func(step.func).is_output && loops[first].extent() >= 4;
+    const bool is_layout_fixed = index.func(step.func).is_output && !stage.loops.empty() && loops[first].extent() >= 4;
     std::vector<int> vector_loops;
     for (size_t i = 0; i < stage.loops.size() && may_vectorize(index, step.stage); i++) {
         const LoopDim& loop = stage.loops[i];

@@ -248,11 +248,13 @@ bool GroupFeaturizer::is_unrolled(const StageContext& context) const {
     }
     const auto v = static_cast<size_t>(context.nest.vector_loop);
     return std::ranges::all_of(context.reads.accesses, [&](const EffectiveAccess& access) {
-        const bool is_open =
-            !index_.func(access.producer).is_input && nest_[access.producer].placement == Placement::Unscheduled;
+        const Func& producer = index_.func(access.producer);
+        const bool is_open = !producer.is_input && nest_[access.producer].placement == Placement::Unscheduled;
+        const int dense =
+            producer.is_input || producer.is_output ? producer.dense_dim : nest_[access.producer].innermost_dim;
         for (size_t d = 0; d < access.jacobian.size(); d++) {
             const double slope = access.jacobian[d][v];
-            const bool is_dense = slope == 1 && (is_open || static_cast<int>(d) == innermost_dim(access.producer));
+            const bool is_dense = slope == 1 && (is_open || static_cast<int>(d) == dense);
             if (access.phases[d][v] || (slope != 0 && !is_dense)) {
                 return false;
             }

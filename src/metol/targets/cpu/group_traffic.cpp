@@ -158,8 +158,14 @@ Footprint GroupFeaturizer::runs_of(int func, const Box& box) {
     Footprint runs = footprint_of(func, box);
     const bool are_all_rows = box.share >= 1;
     if (box.dimensions > 1 && !box.is_empty && are_all_rows && !is_tiled(func, box)) {
-        const int next = innermost_dim(func) == 0 ? 1 : 0;
-        runs.segments = std::max(1.0, runs.segments / static_cast<double>(box[next].extent()));
+        const Func& own = index_.func(func);
+        const int inner = innermost_dim(func);
+        int next = 0;
+        while (next < box.dimensions && (next == inner || (own.interleaved > 1 && next == own.dense_dim))) {
+            next++;
+        }
+        const int64_t rows = next < box.dimensions ? box[next].extent() : 1;
+        runs.segments = std::max(1.0, runs.segments / static_cast<double>(rows));
     }
     return runs;
 }

@@ -67,7 +67,7 @@ bool GroupFeaturizer::adds_up_beforehand(const StageContext& context) const {
     for (size_t loop = 0; loop < stage.loops.size(); loop++) {
         const bool is_unrolled = stage.loops[loop].is_reduction && context.tile[loop] > 1;
         const auto is_dense = [&](const EffectiveAccess& access) {
-            const auto dense = static_cast<size_t>(nest_[access.producer].innermost_dim);
+            const auto dense = static_cast<size_t>(innermost_dim(access.producer));
             return access.producer == stage.func || dense >= access.jacobian.size() ||
                    access.jacobian[dense][loop] == 1;
         };

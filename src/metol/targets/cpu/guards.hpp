@@ -19,12 +19,12 @@ bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int sta
 // Does Halide know how far apart the first and the last point of a computed Func are that are stored at once?
 bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func, int dim);
 
-// The dimensions along which Halide does not know how far apart in memory neighbours are.
 // Do vectors of an update store to places that Halide writes in another way than those they load from? The compiler
 // then takes them for different, and each step of a reduction goes through memory. So Halide 21 does with Tuples at
 // root whose beginning it does not know, where loops on two levels turn around a vector.
 bool hides_places(const PipelineIndex& index, const LoopNest& nest, int stage_id);
 
+// The dimensions along which Halide does not know how far apart in memory neighbours are.
 DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func);
 
 }  // namespace metol::cpu

@@ -89,8 +89,11 @@ int vector_width_for(const CpuParameters& machine, const PipelineIndex& index, i
     const Stage& stage = index.stage(stage_id);
     const int native = std::max(1, machine.vector_bytes / std::max(1, stage.narrowest_bytes));
     const int width = std::min(native, power_of_two_at_least(extent));
-    // An output of fewer points than a vector has lanes would be computed by the version without vectors.
-    return index.func(stage.func).is_output && width > extent ? std::max(1, width / 2) : width;
+    // An output of fewer points than a vector has lanes would be computed by its version without vectors.
+    const Func& func = index.func(stage.func);
+    const bool has_two_versions =
+        func.is_output && func.stages.size() == 1 && index.consumers[static_cast<size_t>(stage.func)].empty();
+    return has_two_versions && width > extent ? std::max(1, width / 2) : width;
 }
 
 std::vector<int> vector_widths(const CpuParameters& machine, const PipelineIndex& index, int stage_id, int64_t extent) {

@@ -21,7 +21,8 @@ StageNest make_nest(const Stage& stage, const Box& loops, const StageTiling& til
 // Reads the tiling back off a nest that make_nest made and that no producer has split yet.
 StageTiling tiling_of(const Stage& stage, const StageNest& nest);
 
-// Lanes to use along a loop of `extent`: native for the narrowest type, fewer where the loop is shorter.
+// Lanes to use along a loop of `extent`: native for the narrowest type, fewer where the loop is shorter; no more than
+// it has points in an output whose version for fewer has none.
 int vector_width_for(const CpuParameters& machine, const PipelineIndex& index, int stage_id, int64_t extent);
 
 // Widths worth a try: native for the narrowest type computed with, for the widest, and for all between.

@@ -50,7 +50,7 @@ def _pays(dag: PipelineDag, machine: CpuMachine, nest: _core.StageNest, stage: _
 
 def _row_dim(dag: PipelineDag, func: int) -> int:
     """The dimension along which neighbours are neighbours in memory, as far as that is known here."""
-    return dag.funcs[func].row_dim if dag.funcs[func].is_input else 0
+    return dag.funcs[func].row_dim
 
 
 def _may_be_across_rows(access: _core.Access, rows: int, stage: _core.Stage, extents: Sequence[int]) -> bool:
@@ -59,7 +59,7 @@ def _may_be_across_rows(access: _core.Access, rows: int, stage: _core.Stage, ext
         not loop.is_reduction
         and extents[number] >= _LEAST_LANES
         and all(
-            row.is_known[number] and (row.numerator[number] == row.denominator[number]) == (dim == across)
+            row.is_known[number] and row.numerator[number] == (row.denominator[number] if dim == across else 0)
             for dim, row in enumerate(access.jacobian)
         )
         for across in range(len(access.jacobian))
