@@ -38,7 +38,7 @@ def _pays(dag: PipelineDag, machine: CpuMachine, nest: _core.StageNest, stage: _
     points = prod(side.extent for side in producer.root_region)
     is_far = points * producer.bytes_per_point > machine.l1_bytes
     extents = [prod(level[loop] for level in nest.levels) for loop in range(len(stage.loops))]
-    rows = _row_dim(dag, edge.producer)
+    rows = producer.row_dim  # the first of what Halide lays out, as far as that is known here
     for access in edge.accesses:
         is_read_often = reads_of_a_value(access, extents) >= _LEAST_READS
         if (is_far and (is_read_often or _is_across_rows(access, nest.vector_loop, rows, nest))) or (
@@ -46,11 +46,6 @@ def _pays(dag: PipelineDag, machine: CpuMachine, nest: _core.StageNest, stage: _
         ):
             return True
     return False
-
-
-def _row_dim(dag: PipelineDag, func: int) -> int:
-    """The dimension along which neighbours are neighbours in memory, as far as that is known here."""
-    return dag.funcs[func].row_dim
 
 
 def _may_be_across_rows(access: _core.Access, rows: int, stage: _core.Stage, extents: Sequence[int]) -> bool:
