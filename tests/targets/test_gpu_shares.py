@@ -113,3 +113,23 @@ def test_no_kernel_is_too_large_where_the_output_fills_a_block() -> None:
             threads.append(prod(-(-side // own[d]) for d, side in enumerate(sides)))
     assert max(threads) <= 1024
     assert len(threads) > 100
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_threads_hold_no_part_of_a_reduction_that_ends_by_their_point(*, is_ended: bool) -> None:
+    """Threads further on need more: lowering would bound the storage of all by what those in the middle need."""
+    values, sums, k = hl.Func("values"), hl.Func("sums"), hl.RDom([(0, 8)], "k")
+    if is_ended:
+        k.where(k.x <= Y)
+    values[X, Y] = image(512, 8)[X, Y] * 2
+    values[X, Y] += 1  # not inlined
+    sums[X, Y] = 0
+    sums[X, Y] += values[X, k.x]
+    dag = extract(finish(sums, sizes=(512, 5)))
+    space = make_gpu_space(dag)
+    leaves = space.rollout(space.root(), range(300))
+    func = func_named(dag, "values")
+    found = [leaves.take([place]).describe()[func] for place in range(len(leaves))]
+    assert any(one.placement == AT for one in found)
+    in_threads = [one for one in found if one.placement == AT and one.compute.level == THREADS]
+    assert bool(in_threads) == (not is_ended)

@@ -396,8 +396,10 @@ bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int fu
             for (size_t d = 0; d < access.jacobian.size(); d++) {
                 for (size_t i = 0; i < stage.loops.size(); i++) {
                     const double slope = access.jacobian[d][i];
+                    const bool is_reduction = stage.loops[i].is_reduction;
+                    // Where `k <= y` ends a reduction, threads further on need more than others.
                     const bool is_cut =
-                        slope != 0 && !stage.loops[i].is_reduction && !has_known_points(index, nest, reader, i);
+                        slope != 0 && (is_reduction ? stage.ends_by_point : !has_known_points(index, nest, reader, i));
                     if (access.phases[d][i] || slope != std::floor(slope) || is_cut) {
                         return false;
                     }
