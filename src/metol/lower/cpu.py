@@ -14,7 +14,7 @@ from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
 from metol.lower.loop_names import free_base, loop_bases
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
-from metol.lower.nest_facts import facts_of_nests
+from metol.lower.nest_facts import facts_of_nests, storage_order
 from metol.lower.tails import OutputSize, TailRule
 from metol.pipeline import PipelineDag
 
@@ -111,9 +111,8 @@ def _placement(
         calls.append((Call.STORE_IN, ("Stack",)))
     elif schedule.storage == _core.Storage.HOISTED:
         calls.append((Call.HOIST_STORAGE, (_task_body(schedules, schedule, nests),)))
-    if schedule.innermost_dim > 0 and not func.is_output:
-        order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
-        calls.append((Call.REORDER_STORAGE, tuple(Var(func.args[d]) for d in order)))
+    if order := storage_order(func, schedule):
+        calls.append((Call.REORDER_STORAGE, order))
     if schedule.row_alignment > 1:
         calls.append((Call.ALIGN_STORAGE, (Var(func.args[schedule.innermost_dim]), schedule.row_alignment)))
     return tuple(Directive(schedule.func, 0, call, args) for call, args in calls)

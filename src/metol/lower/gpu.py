@@ -17,7 +17,7 @@ from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
 from metol.lower.loop_names import free_base, loop_bases
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
-from metol.lower.nest_facts import facts_of_nests
+from metol.lower.nest_facts import facts_of_nests, storage_order
 from metol.lower.tails import OutputSize, TailRule
 from metol.pipeline import PipelineDag
 
@@ -68,10 +68,8 @@ def gpu_directives(
         if func.is_input or schedule.func in options.kept or not is_placed:
             continue
         directives.append(_place(dag, schedule, loops))
-        if schedule.innermost_dim > 0 and not func.is_output:
-            order = [schedule.innermost_dim, *(d for d in range(func.dimensions) if d != schedule.innermost_dim)]
-            args = tuple(Var(func.args[d]) for d in order)
-            directives.append(Directive(schedule.func, 0, Call.REORDER_STORAGE, args))
+        if order := storage_order(func, schedule):
+            directives.append(Directive(schedule.func, 0, Call.REORDER_STORAGE, order))
         if _is_in_thread(schedule):
             directives += _bounds_of_registers(dag, schedule)
         directives += padding.get(schedule.func, [])

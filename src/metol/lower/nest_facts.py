@@ -52,6 +52,14 @@ def facts_of_nests(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) ->
     )
 
 
+def storage_order(func: _core.Func, schedule: _core.FuncSchedule) -> tuple[Var, ...]:
+    """The order of a Func's memory, innermost first, for `reorder_storage`; empty where it is as declared, or given."""
+    inner = schedule.innermost_dim
+    if inner <= 0 or func.is_output:
+        return ()
+    return tuple(Var(func.args[d]) for d in (inner, *(d for d in range(func.dimensions) if d != inner)))
+
+
 def stage_loops(refs: Sequence[FuncRef], directives: Sequence[Directive], dag: PipelineDag) -> dict[int, LoopOrigins]:
     """Return the loops that each Stage of each scheduled Func has in the end, by Stage of the DAG."""
     return {

@@ -118,7 +118,7 @@ class BufferShape:
             0 if stride == close and extent != 1 else stride
             for stride, close, extent in zip(strides, planar, extents, strict=True)
         ]
-        return BufferShape(dtype, tuple(mins), tuple(extents), _order_apart(said, extents)).spread(said)
+        return BufferShape(dtype, tuple(mins), tuple(extents), _order_apart(said, planar, extents)).spread(said)
 
     def spread(self, said: Sequence[int]) -> "BufferShape":
         """Return this shape with the strides that are said, in elements; 0 where nothing is."""
@@ -134,9 +134,8 @@ def _order(strides: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(strides)), key=lambda d: (abs(strides[d]), d)))
 
 
-def _order_apart(said: Sequence[int], extents: Sequence[int]) -> tuple[int, ...]:
+def _order_apart(said: Sequence[int], planar: Sequence[int], extents: Sequence[int]) -> tuple[int, ...]:
     """The dimensions from innermost to outermost, so that those whose stride is open (0) share no place with others."""
-    planar = [prod(extents[:d]) for d in range(len(extents))]
     open_dims = [d for d in range(len(said)) if not said[d]]
     order: list[int] = []
     close = 1

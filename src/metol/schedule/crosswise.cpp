@@ -60,10 +60,13 @@ Movement through(const Func& func, const Stage& stage, const Movement& outer, co
         inner[d].fill(0);
         for (size_t i = 0; i < stage.loops.size(); i++) {
             const double slope = slope_of(row, i);
-            if (stage.loops[i].is_reduction && has_reductions) {
-                inner[d][static_cast<size_t>(coordinate_of(stage, i))] += slope;
+            if (stage.loops[i].is_reduction) {
+                if (has_reductions) {
+                    inner[d][static_cast<size_t>(coordinate_of(stage, i))] += slope;
+                }
+                continue;
             }
-            if (stage.loops[i].is_reduction || slope == 0) {
+            if (slope == 0) {
                 continue;
             }
             const auto& moved = outer[static_cast<size_t>(stage.loops[i].pure_dim)];

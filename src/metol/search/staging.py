@@ -81,13 +81,12 @@ def search_copies(
         return replace(found, candidates=candidates)
     refined = Refined(tuple(_Given(start) for start in starts)).search(space, model, budget)
     is_complete = found.is_complete and refined.is_complete
-    alternatives = list(refined.alternatives)
-    if state is not None and all(
-        space.identity_hash(other) != space.identity_hash(state) for other in (refined.state, *alternatives)
-    ):
-        alternatives.append(state)  # where Halide refuses the copies
+    alternatives = refined.alternatives
+    if state is not None:  # where Halide refuses the copies
+        seen = {int(space.identity_hash(other)[0]) for other in (refined.state, *alternatives)}
+        alternatives += () if int(space.identity_hash(state)[0]) in seen else (state,)
     count = refined.candidates + candidates
-    return replace(refined, candidates=count, is_complete=is_complete, alternatives=tuple(alternatives))
+    return replace(refined, candidates=count, is_complete=is_complete, alternatives=alternatives)
 
 
 def _search_together(staged: Form, state: _core.States, model: _core.CostModel, budget: Budget) -> SearchResult | None:

@@ -341,8 +341,8 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const auto values = static_cast<double>(index_.func(stage.func).value_bytes.size());
     const double accumulators = vectors / reduced * registers * values;
     const bool is_scatter = width > 1 && (!writes_densely(context) || tile.is_lane_by_lane);
-    // Scattered lanes are put together and taken apart again each time.
     const bool hides = hides_places(index_, nest_, context.id);
+    // Scattered lanes are put together and taken apart again each time.
     const bool is_promoted = is_whole_tile && accumulators < machine_.vector_registers && !is_scatter &&
                              !stage.has_data_dependent_write && !moves_while_reducing(stage) && !are_lanes_apart &&
                              are_apart(context) && !hides;

@@ -10,6 +10,7 @@
 #include "targets/cpu/cpu_parameters.hpp"
 #include "targets/cpu/feature_table.hpp"
 #include "targets/cpu/loads.hpp"
+#include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/rows.hpp"
 
 namespace metol::cpu {
@@ -70,9 +71,7 @@ class GroupFeaturizer {
     };
     static constexpr size_t kKeptReads = 512;
 
-    int innermost_dim(int func) const {
-        return index_.func(func).is_input ? index_.func(func).row_dim : nest_[func].innermost_dim;
-    }
+    int innermost_dim(int func) const { return cpu::innermost_dim(index_, nest_, func); }
 
     bool is_known(int func) const {
         return index_.func(func).is_input || nest_[func].placement != Placement::Unscheduled;

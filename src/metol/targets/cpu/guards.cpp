@@ -232,7 +232,7 @@ DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions
     const bool is_input = index.func(func).is_input;
     const bool is_allocated =
         !is_input && (nest[func].placement == Placement::At || (index.has_fixed_sizes && !index.func(func).is_output));
-    const auto innermost = static_cast<size_t>(is_input ? index.func(func).row_dim : nest[func].innermost_dim);
+    const auto innermost = static_cast<size_t>(innermost_dim(index, nest, func));
     const auto dimensions = static_cast<size_t>(index.func(func).dimensions());
     const auto is_known = [&](size_t dim) {
         return is_allocated && has_constant_extent(index, nest, regions, func, static_cast<int>(dim));

@@ -28,6 +28,10 @@ std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int s
     return sites;
 }
 
+int innermost_dim(const PipelineIndex& index, const LoopNest& nest, int func) {
+    return index.func(func).is_input ? index.func(func).row_dim : nest[func].innermost_dim;
+}
+
 bool may_vectorize(const PipelineIndex& index, int stage_id) {
     const Stage& stage = index.stage(stage_id);
     // A scatter stays serial: its lanes may meet in one place, and its predicated form is scalar code all the same.

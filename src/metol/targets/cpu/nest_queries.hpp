@@ -8,6 +8,9 @@ namespace metol::cpu {
 // The bodies of the levels that enclose `stage`, its own included, outermost first.
 std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int stage_id);
 
+// The dimension along which the rows of a Func lie: of an input those of its buffer.
+int innermost_dim(const PipelineIndex& index, const LoopNest& nest, int func);
+
 // May the lanes of a vector run a Stage at all, along whichever loop?
 bool may_vectorize(const PipelineIndex& index, int stage_id);
 

@@ -41,7 +41,7 @@ def _pays(dag: PipelineDag, machine: CpuMachine, nest: _core.StageNest, stage: _
     rows = producer.row_dim  # the first of what Halide lays out, as far as that is known here
     for access in edge.accesses:
         is_read_often = reads_of_a_value(access, extents) >= _LEAST_READS
-        if (is_far and (is_read_often or _is_across_rows(access, nest.vector_loop, rows, nest))) or (
+        if (is_far and (is_read_often or _is_across_rows(access, rows, nest))) or (
             is_read_often and _may_be_across_rows(access, rows, stage, extents)
         ):
             return True
@@ -63,10 +63,11 @@ def _may_be_across_rows(access: _core.Access, rows: int, stage: _core.Stage, ext
     )
 
 
-def _is_across_rows(access: _core.Access, loop: int, rows: int, nest: _core.StageNest) -> bool:
+def _is_across_rows(access: _core.Access, rows: int, nest: _core.StageNest) -> bool:
     """Do the lanes of a vector read from different rows?"""
     if nest.vector_width == 1:
         return False
+    loop = nest.vector_loop
     return any(
         not row.is_known[loop] or row.numerator[loop] != 0 for dim, row in enumerate(access.jacobian) if dim != rows
     )
