@@ -3,6 +3,8 @@
 Run ``metol bench examples/everyday.py:median_rgb`` to see how one of them does beside Halide's own autoschedulers.
 """
 
+import functools
+
 import halide as hl
 
 X, Y, C, N = (hl.Var(name) for name in "xycn")
@@ -198,3 +200,75 @@ def demosaic(width: int = 1920, height: int = 1080) -> hl.Pipeline:
     output.output_buffer().dim(1).set_stride(3)
     output.set_estimates([(0, 3), (0, width), (0, height)])
     return hl.Pipeline(output)
+
+
+def taps(func: hl.Func | hl.ImageParam, dx: int, dy: int, weights: tuple[int, ...]) -> hl.Expr:
+    """Return a weighted sum of neighbours around a point, one (dx, dy) apart."""
+    half = len(weights) // 2
+    places = ((weight, i - half) for i, weight in enumerate(weights))
+    return sum((weight * func[X + i * dx, Y + i * dy] for weight, i in places), hl.f32(0))
+
+
+def smoothed(func: hl.Func, name: str, weights: tuple[int, ...]) -> hl.Func:
+    """Return a Func smoothed along rows, then along columns."""
+    rows, both = hl.Func(f"{name}_rows"), hl.Func(f"{name}_smooth")
+    rows[X, Y] = taps(func, 1, 0, weights) * hl.f32(1 / sum(weights))
+    both[X, Y] = taps(rows, 0, 1, weights) * hl.f32(1 / sum(weights))
+    return both
+
+
+def outputs_of(width: int, height: int, **values: hl.Expr) -> hl.Pipeline:
+    """Return a pipeline of an output for each value."""
+    outputs = [hl.Func(name) for name in values]
+    for output, value in zip(outputs, values.values(), strict=True):
+        output[X, Y] = value
+        output.set_estimates([(0, width), (0, height)])
+    return hl.Pipeline(outputs)
+
+
+def optical_flow(width: int = 1536, height: int = 1024) -> hl.Pipeline:
+    """Return the flow between two frames along x and along y, two outputs: Lucas and Kanade's least squares."""
+    first, second = (image(width, height, name=name) for name in ("first", "second"))
+    before, after = (hl.BoundaryConditions.repeat_edge(frame, [(0, width), (0, height)]) for frame in (first, second))
+    slopes = {name: hl.Func(name) for name in ("across", "down", "change")}
+    slopes["across"][X, Y] = (before[X + 1, Y] - before[X - 1, Y]) * hl.f32(0.5)
+    slopes["down"][X, Y] = (before[X, Y + 1] - before[X, Y - 1]) * hl.f32(0.5)
+    slopes["change"][X, Y] = after[X, Y] - before[X, Y]
+
+    def correlation(one: str, other: str) -> hl.Expr:
+        product = hl.Func(f"{one}_{other}")
+        product[X, Y] = slopes[one][X, Y] * slopes[other][X, Y]
+        return smoothed(product, product.name(), (1, 1, 1, 1, 1))[X, Y]
+
+    xx, yy, xy = correlation("across", "across"), correlation("down", "down"), correlation("across", "down")
+    xt, yt = correlation("across", "change"), correlation("down", "change")
+    determinant = xx * yy - xy * xy + hl.f32(1e-3)
+    return outputs_of(width, height, flow_x=(xy * yt - yy * xt) / determinant, flow_y=(xy * xt - xx * yt) / determinant)
+
+
+def local_extremes(width: int = 1536, height: int = 1024) -> hl.Pipeline:
+    """Return the least and the largest of 49 bytes around each, and their mean, three outputs."""
+    source = image(width + 6, height + 6, name="source", pixel=hl.UInt(8))
+    least, largest, total = (hl.Func(name) for name in ("row_least", "row_largest", "row_total"))
+    row = [source[X + i, Y] for i in range(7)]
+    least[X, Y], largest[X, Y] = functools.reduce(hl.min, row), functools.reduce(hl.max, row)
+    total[X, Y] = sum(map(hl.u16, row), hl.u16(0))
+    columns = ([func[X, Y + i] for i in range(7)] for func in (least, largest, total))
+    lows, highs, totals = columns
+    return outputs_of(
+        width,
+        height,
+        least=functools.reduce(hl.min, lows),
+        largest=functools.reduce(hl.max, highs),
+        mean=hl.u8(sum(totals, hl.u16(0)) // 49),
+    )
+
+
+def detail_bands(width: int = 1536, height: int = 1024) -> hl.Pipeline:
+    """Return an image as fine details, coarse details and the rest, three outputs."""
+    source = image(width, height, name="source")
+    whole = hl.BoundaryConditions.repeat_edge(source, [(0, width), (0, height)])
+    once = smoothed(whole, "once", (1, 4, 6, 4, 1))
+    twice = smoothed(once, "twice", (1, 4, 6, 4, 1))
+    values = whole[X, Y], once[X, Y], twice[X, Y]
+    return outputs_of(width, height, fine=values[0] - values[1], coarse=values[1] - values[2], rest=values[2])

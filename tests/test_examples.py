@@ -70,6 +70,9 @@ def test_each_is_scheduled_otherwise_without_its_part(
         ("row_moments", (320, 200), "moments.update(0)"),
         ("colour_matrix", (320, 100), ".split(c, c_o, c_i, 3, "),
         ("demosaic", (320, 100), ".split(c, c_o, c_i, 3, "),
+        ("optical_flow", (1536, 1024), ".compute_with("),
+        ("local_extremes", (320, 100), ".vectorize("),
+        ("detail_bands", (1536, 1024), ".compute_with("),
     ],
 )
 def test_what_people_write_is_scheduled_for_what_it_is(

@@ -239,6 +239,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_boundary_condition", &Func::is_boundary_condition)
         .def_readonly("origin", &Func::origin)
         .def_readonly("is_wrapper", &Func::is_wrapper)
+        .def_readonly("joint", &Func::joint)
         .def_readonly("is_inlinable", &Func::is_inlinable)
         .def_readonly("must_inline", &Func::must_inline)
         .def_readonly("has_known_place", &Func::has_known_place)
@@ -354,13 +355,14 @@ void bind_pipeline(py::module_& m) {
     m.def(
         "extract",
         [](const py::object& pipeline, std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> regions,
-           std::map<std::string, double> scalars, const std::string& target,
-           const std::vector<metol::Rfactor>& rfactors, const std::vector<metol::Staging>& stagings) {
-            return metol::extract(pipeline.ptr(), {to_regions(regions), std::move(scalars)}, target, rfactors,
-                                  stagings);
+           std::map<std::string, double> scalars, const std::string& target, std::vector<metol::Rfactor> rfactors,
+           std::vector<metol::Staging> stagings, std::vector<metol::Joint> joints) {
+            return metol::extract(pipeline.ptr(), {to_regions(regions), std::move(scalars)}, target,
+                                  {std::move(joints), std::move(rfactors), std::move(stagings)});
         },
         py::arg("pipeline"), py::kw_only(), py::arg("regions"), py::arg("scalars"), py::arg("target"),
         py::arg("rfactors") = std::vector<metol::Rfactor>{}, py::arg("stagings") = std::vector<metol::Staging>{},
+        py::arg("joints") = std::vector<metol::Joint>{},
         "Read an hl.Pipeline or hl.Func; `regions` maps names to (min, extent) a dimension.");
     m.def(
         "strip_schedules",

@@ -24,7 +24,7 @@ from metol.lower import (
     safe_directives,
     target_directives,
 )
-from metol.pipeline import PipelineDag, Rfactor, Staging, funcs_before_outputs
+from metol.pipeline import Joint, PipelineDag, Rfactor, Staging, funcs_before_outputs
 from metol.search import Form, SearchResult, one_kernel_each
 from metol.targets import Machine
 from metol.targets.cpu import CpuMachine
@@ -91,14 +91,16 @@ class Nest:
     as in ``$0``, for names that nobody chose differ from run to run."""
     stagings: tuple[tuple[int, int], ...] = ()
     """What may be copied: the arguments of each `Staging`."""
+    joints: tuple[tuple[int, ...], ...] = ()
+    """Outputs that are computed in the same loops."""
     specialize_estimate: bool = True
     """Whether lowering makes a version for the estimated extents (`LoweringOptions`)."""
 
-    def to_form(self, dag: PipelineDag) -> tuple[tuple[Rfactor, ...], tuple[Staging, ...]]:
+    def to_form(self, dag: PipelineDag) -> tuple[tuple[Rfactor, ...], tuple[Staging, ...], tuple[Joint, ...]]:
         """Return what makes the form that the decisions are about of a pipeline, as it is in `dag`."""
         names = {code: name for name, code in _rvar_codes(dag).items()}
         rfactors = (Rfactor(func, update, *_renamed(loops, names)) for func, update, *loops in self.rfactors)
-        return tuple(rfactors), tuple(Staging(*parts) for parts in self.stagings)
+        return tuple(rfactors), tuple(Staging(*parts) for parts in self.stagings), self.joints
 
     def to_json(self) -> str:
         """Return the nest as one line."""
@@ -121,6 +123,7 @@ class Nest:
                     (func, update, _tuples(splits), _tuples(kept)) for func, update, splits, kept in content["rfactors"]
                 ),
                 _tuples(content["stagings"]),
+                _tuples(content.get("joints", ())),  # of before there were any
                 bool(content["specialize_estimate"]),
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -134,6 +137,7 @@ def nest_of(start: Form, form: Form, state: _core.States, *, specialize_estimate
         tuple(tuple(map(int, decision)) for decision in form.space.path(state)),
         tuple((r.func, r.update, *_renamed((r.splits, r.preserved), codes)) for r in form.rfactors),
         tuple((copy.func, copy.consumer) for copy in form.stagings),
+        tuple(map(tuple, form.joints)),
         specialize_estimate,
     )
 
@@ -173,9 +177,7 @@ def searched_candidates(
     options: LoweringOptions,
     model: _core.CostModel,
 ) -> Iterator[Candidate]:
-    """Yield what a search found, best first, then the safe schedule, everything at root, and everything inline.
-
-    On a GPU the safe schedule is a kernel for each Stage of each Func.
+    """Yield what a search found, best first.
 
     Args:
         start: The pipeline as it is.
@@ -202,11 +204,13 @@ def searched_candidates(
     yield from versions("search", found.state, found.cost_seconds)
     for state in found.alternatives[:_MOST_ALTERNATIVES]:
         yield from versions("alternative", state, float(form.space.cost(state, model)[0]))
-    yield from last_resorts(start, machine, options)
 
 
 def last_resorts(start: Form, machine: Machine, options: LoweringOptions) -> Iterator[Candidate]:
-    """Yield what needs no search: the safe schedule, everything at root, and everything inline."""
+    """Yield what needs no search: the safe schedule, everything at root, and everything inline.
+
+    On a GPU the safe schedule is a kernel for each Stage of each Func.
+    """
     held = funcs_before_outputs(start.dag) if options.may_alias else frozenset()
     if isinstance(machine, CpuMachine):
         yield Candidate("safe", partial(safe_directives, start.dag, machine.vector_bytes, options.kept, held))

@@ -112,7 +112,8 @@ class SearchOptions:
     nested_parallel: bool = True
     """Whether loops below root may be parallel."""
     fuse: bool = True
-    """Whether Stages that read the same may share their outer loops (Halide's `compute_with`)."""
+    """Whether Stages that read the same may share their outer loops, and outputs all of theirs, with what they read
+    inside (Halide's `compute_with`)."""
     align_storage: bool = False
     """Whether rows of what is computed may be padded to whole vectors, so that none crosses a cache line."""
     prefetch: bool = False

@@ -7,6 +7,7 @@ known by their decisions. `autoschedule` asks for one search; tuning asks again 
 import contextlib
 import copy
 import functools
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,17 @@ from metol.keep import find_kept
 from metol.lower import Directive, LoweringOptions, Schedule, rewritten_directives, target_directives
 from metol.measure import Acceptance
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap, PipelineDag, Rfactor, Staging, extract, func_names, funcs_before_outputs
+from metol.pipeline import (
+    EstimateMap,
+    Joint,
+    PipelineDag,
+    Rfactor,
+    Staging,
+    extract,
+    find_joints,
+    func_names,
+    funcs_before_outputs,
+)
 from metol.returned_memory import charging_machine, gives_memory_back
 from metol.search import BeamSearch, Budget, Form, Grouping, Rewriting, SearchResult, search_forms
 from metol.targets import (
@@ -44,6 +55,9 @@ __all__ = ["Found", "Planner"]
 # How many times as long a loop nest takes where its memory is new each time, for another search to pay. Below, what is
 # found with all blocks charged is no better, by measurements (docs/cost_model.md).
 _CHARGED_FACTOR = 1.5
+# What sharing all loops must save of the predicted time: the guards of outputs whose sizes may differ, and what they
+# leave of constant sizes inside, cost up to that much more than predicted, by measurements (docs/benchmarks.md).
+_LEAST_JOINT_GAIN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +160,39 @@ class Planner:
             return Found(plain, refusals=(str(self.read),))
         started = time.monotonic()
         start = self.form()
-        rewriting = None if self.kept else self._rewriting()
         seconds = min(self.options.budget_seconds or math.inf, limit_seconds)
         budget = Budget.start(None if math.isinf(seconds) else seconds, is_cancelled)
         if foresee is not None:
             budget = replace(budget, tell=self._teller(foresee))
         try:
-            form, found = search_forms(start, rewriting, self._strategy, self.model, budget)
+            ways = [self._search_with((), budget)]
         except DeadEndError as error:
             return Found(last_resorts(start, self.machine, self.lowering), refusals=(str(error),))
-        form, found = self._with_memory_charged(form, found, budget)
+        joints = self._joints()
+        if joints and not budget.is_spent():
+            with contextlib.suppress(DeadEndError, ExtractionError):
+                joined = self._search_with(joints, budget)
+                pays = joined[1].cost_seconds < (1 - _LEAST_JOINT_GAIN) * ways[0][1].cost_seconds
+                ways = [joined, *ways] if pays else [*ways, joined]
+        form, found = ways[0]
         seconds = time.monotonic() - started
-        candidates = searched_candidates(start, form, found, self.machine, self.lowering, self.model)
-        return Found(candidates, form, found, seconds, found.is_complete)
+        candidates = itertools.chain.from_iterable(
+            searched_candidates(start, *way, self.machine, self.lowering, self.model) for way in ways
+        )
+        candidates = itertools.chain(candidates, last_resorts(start, self.machine, self.lowering))
+        found = replace(found, candidates=sum(result.candidates for _, result in ways))
+        return Found(candidates, form, found, seconds, all(result.is_complete for _, result in ways))
+
+    def _joints(self) -> tuple[Joint, ...]:
+        """Outputs that may share all their loops."""
+        is_allowed = self.options.fuse and not (self.options.may_alias or self.kept)
+        return find_joints(self.dag) if is_allowed and isinstance(self.machine, CpuMachine) else ()
+
+    def _search_with(self, joints: tuple[Joint, ...], budget: Budget) -> tuple[Form, SearchResult]:
+        """Search all forms of the pipeline with these outputs joined."""
+        start = self.form(joints=joints)
+        form, found = search_forms(start, self._rewriting(joints), self._strategy, self.model, budget)
+        return self._with_memory_charged(form, found, budget)
 
     def _with_memory_charged(self, form: Form, found: SearchResult, budget: Budget) -> tuple[Form, SearchResult]:
         """Search again where memory that the system took back would add half to the time; return what is better."""
@@ -170,9 +204,9 @@ class Planner:
         seconds = float(charged.space.cost(state, self.model)[0])
         if seconds < _CHARGED_FACTOR * found.cost_seconds:
             return form, found
-        rewriting = None if self.kept else other._rewriting()
+        start, rewriting = other.form(joints=form.joints), other._rewriting(form.joints)
         try:
-            best, result = search_forms(other.form(), rewriting, self._strategy, self.model, budget)
+            best, result = search_forms(start, rewriting, self._strategy, self.model, budget)
         except DeadEndError:
             return form, found
         candidates = found.candidates + result.candidates
@@ -217,16 +251,22 @@ class Planner:
         """What lowering goes by."""
         return replace(self.options.lowering, kept=frozenset(keep.func for keep in self.kept))
 
-    def form(self, rfactors: tuple[Rfactor, ...] = (), stagings: tuple[Staging, ...] = ()) -> Form:
+    def form(
+        self,
+        rfactors: tuple[Rfactor, ...] = (),
+        stagings: tuple[Staging, ...] = (),
+        joints: tuple[Joint, ...] = (),
+    ) -> Form:
         """Return a form of the pipeline, read once.
 
         Raises:
             ExtractionError: Halide refuses such a form, or the pipeline cannot be described at all.
         """
-        key = tuple(map(_rfactor_key, rfactors)), tuple((copy.func, copy.consumer) for copy in stagings)
+        copies = tuple((copy.func, copy.consumer) for copy in stagings)
+        key = tuple(map(_rfactor_key, rfactors)), copies, tuple(map(tuple, joints))
         if key not in self._forms:
             try:
-                self._forms[key] = self._read_form(rfactors, stagings)
+                self._forms[key] = self._read_form(rfactors, stagings, joints)
             except ExtractionError as error:  # Halide alone knows whether an update can be factored
                 self._forms[key] = error
         form = self._forms[key]
@@ -286,28 +326,37 @@ class Planner:
         """Return the decisions that lead to a loop nest, lowered as the options say."""
         return nest_of(self.form(), form, state, specialize_estimate=self.options.specialize_estimate)
 
-    def _read_form(self, rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form:
-        is_rewritten = rfactors or stagings
+    def _read_form(
+        self, rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...], joints: tuple[Joint, ...]
+    ) -> Form:
         dag = self.dag
-        if is_rewritten:
-            dag = extract(self.pipeline, self.estimates, target=self.target, rfactors=rfactors, stagings=stagings)
+        if rfactors or stagings or joints:
+            dag = extract(
+                self.pipeline,
+                self.estimates,
+                target=self.target,
+                rfactors=rfactors,
+                stagings=stagings,
+                joints=joints,
+            )
         restrictions = self.options.space
         for keep in self.kept:
             restrictions.pin(keep.func, keep.placement == "inline")
         for func in funcs_before_outputs(dag) if self.options.may_alias else ():
             restrictions.hold_at_root(func)
         parameters = machine_parameters(self.machine, dag)
-        return Form(dag, _core.Space(dag, parameters, restrictions, self.machine.host_threads), rfactors, stagings)
+        space = _core.Space(dag, parameters, restrictions, self.machine.host_threads)
+        return Form(dag, space, rfactors, stagings, joints)
 
-    def _rewriting(self) -> Rewriting | None:
+    def _rewriting(self, joints: tuple[Joint, ...] = ()) -> Rewriting | None:
         """Return how to read and what to propose of the pipelines that this one becomes; None where none may be."""
         options = self.options
-        if not options.rfactor and not options.staging:
+        if self.kept or not (options.rfactor or options.staging):
             return None
 
         def read(rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form | None:
             try:
-                return self.form(rfactors, stagings)
+                return self.form(rfactors, stagings, joints)
             except ExtractionError:
                 return None
 

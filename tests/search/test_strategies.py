@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 from slow_cases import slow_but
-from small_pipelines import PIPELINES, SOME_TARGET, make_space
+from small_pipelines import PIPELINES, SOME_TARGET, make_space, some_machine
 
 from metol import _core
 from metol.errors import SearchError
@@ -25,6 +25,7 @@ from metol.search import (
     SearchResult,
     Strategy,
 )
+from metol.targets.cpu import cpu_parameters
 
 STRATEGIES: dict[str, Strategy] = {
     "beam": BeamSearch(width=8, passes=3),
@@ -183,11 +184,12 @@ def test_discrepancies_are_never_worse_than_what_they_start_from(name: str) -> N
 
 
 def test_discrepancies_find_what_greed_alone_misses() -> None:
+    dag = extract(PIPELINES["boundary"]())
+    space = _core.Space(dag, cpu_parameters(some_machine(), dag), _core.SpaceOptions(), 1)
     costs = {
-        width: Discrepancies(GREEDY, width=width).search(space_of("boundary"), MODEL, Budget.start()).cost_seconds
-        for width in (1, 8)
+        width: Discrepancies(GREEDY, width=width).search(space, MODEL, Budget.start()).cost_seconds for width in (1, 8)
     }
-    greedy = GREEDY.search(space_of("boundary"), MODEL, Budget.start()).cost_seconds
+    greedy = GREEDY.search(space, MODEL, Budget.start()).cost_seconds
     assert costs[8] <= costs[1] <= greedy
     assert costs[8] < greedy
 

@@ -58,6 +58,7 @@ def cpu_directives(
                 if not site.is_root:
                     nests[site.stage].guest_levels.add(site.level)
     for guest in (s for s in schedules if s.placement == _core.Placement.AT):
+        nests[guest.compute.stage].is_host = True
         for stage in dag.funcs[guest.func].stages[: len(guest.stages)]:
             nests[stage].is_inside = True
     for window in (s for s in schedules if s.slide_dim >= 0):
@@ -82,7 +83,9 @@ def cpu_directives(
             else:
                 directives += nests[stage].versions(tails)
             if nests[stage].nest.leader >= 0:
-                directives.append(_shared_loops(dag, nests, stage))
+                directives.append(_shared_loops(nests, stage))
+            if func.joint:
+                directives.append(nests[stage].with_itself())
     return tuple(with_guards_named(dag, directives, tails.share_loops))
 
 
@@ -118,7 +121,7 @@ def _placement(
     return tuple(Directive(schedule.func, 0, call, args) for call, args in calls)
 
 
-def _shared_loops(dag: PipelineDag, nests: dict[int, "_StageLoops"], follower: int) -> Directive:
+def _shared_loops(nests: dict[int, "_StageLoops"], follower: int) -> Directive:
     """The follower runs in the loops of its leader, down to the body of the level that they share."""
     own, leader = nests[follower], nests[nests[follower].nest.leader]
     site = Site(leader.stage.func, leader.stage.index, leader.body(own.nest.shared_level))
@@ -157,6 +160,8 @@ class _StageLoops:
         """Loops whose parts in the tile nest in this order, innermost first; empty where they nest as the others do."""
         self.shares_loops = shares_loops
         self.stage = dag.stages[stage_id]
+        self.is_joint = bool(dag.funcs[self.stage.func].joint)
+        """Whether these are the loops of several outputs."""
         self.nest = nest
         self.levels = [list(level) for level in nest.levels]
         self.tile_level = len(self.levels) - 1
@@ -172,6 +177,8 @@ class _StageLoops:
         """Levels in whose bodies others are computed or stored that are to have constant sizes."""
         self.is_inside = False
         """Whether the Func is computed inside the loops of another."""
+        self.is_host = False
+        """Whether another Func is computed inside these loops."""
 
     def _pieces_of(self, loop: int) -> list[_Piece]:
         """The parts of a loop, outermost first. The outermost one takes whatever extent there is at run time."""
@@ -188,6 +195,10 @@ class _StageLoops:
             if points > width:
                 parts.append((self.tile_level, points // width))
             parts.append((self.tile_level, width))
+        elif self.is_joint and len(parts) > 1:
+            # Halide puts a guard just inside the loops that it depends on: inside of those that outputs share, it would
+            # be one for all of them.
+            parts.append((self.tile_level, 1))
         names = self._names(loop, len(parts))
         return [_Piece(name, level, trips) for name, (level, trips) in zip(names, parts, strict=True)]
 
@@ -270,6 +281,15 @@ class _StageLoops:
             return self.fused
         return self._at_level(level)[-1].loop
 
+    def with_itself(self) -> Directive:
+        """What says of outputs that are one Func down to which loop they share those of the first."""
+        site = Site(self.stage.func, self.stage.index, self.body(self._innermost_level()))
+        return Directive(self.stage.func, self.stage.index, Call.COMPUTE_WITH, (site,))
+
+    def _innermost_level(self) -> int:
+        """The innermost level with loops, but for the tile."""
+        return max(piece.level for pieces in self.pieces for piece in pieces if piece.level < self.tile_level)
+
     def versions(self, tails: TailRule) -> list[Directive]:
         """All versions of the Stage: one, or of an output one for sizes of at least a tile before a plain one for any.
 
@@ -316,6 +336,11 @@ class _StageLoops:
         What is in them would be written up to three times as well, and again in each copy of what is around. Only in
         the innermost is a condition asked so often that a copy without it is worth its code.
         """
+        if self.is_joint and self.is_host:
+            # What Halide 21 takes for the start of a loop of several outputs is all of it, by their ends: in that copy
+            # the loops further in would keep all their conditions.
+            shared = {loop for level in range(self._innermost_level() + 1) for loop in self._loops_at(level)}
+            return tuple(loop for loop in reversed(order) if loop in shared)[1:]
         if not self.is_inside or self.shares_loops:
             return ()
         laid_out = {args[0] for call, args in calls if call in (Call.VECTORIZE, Call.UNROLL)}
@@ -440,13 +465,13 @@ class _StageLoops:
 
     def _nesting(self) -> list[Loop]:
         """All loops from outermost to innermost."""
-        order: list[Loop] = []
-        for level in range(self.tile_level + 1):
-            if level == 0 and self.fused is not None:
-                order.append(self.fused)
-            else:
-                order += [piece.loop for piece in self._at_level(level)]
-        return order
+        return [loop for level in range(self.tile_level + 1) for loop in self._loops_at(level)]
+
+    def _loops_at(self, level: int) -> list[Loop]:
+        """The loops of one level, outermost first, several parallel ones as the one that they become."""
+        if level == 0 and self.fused is not None:
+            return [self.fused]
+        return [piece.loop for piece in self._at_level(level)]
 
 
 def _splits_outside_in(whole: Loop, pieces: Sequence[_Piece], first: Tail, inner: Tail) -> list[_Call]:

@@ -47,7 +47,7 @@ def facts_of_nests(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule]) ->
             for stage, nest in zip(dag.funcs[s.func].stages, s.stages, strict=False)
         },
         slide_dims={s.func: {s.slide_dim} for s in schedules if s.slide_dim >= 0},
-        share_loops=followers | leaders,
+        share_loops=followers | leaders | {number for number, func in enumerate(dag.funcs) if func.joint},
         hosts={s.func: dag.stages[s.compute.stage].func for s in schedules if s.placement == _core.Placement.AT},
     )
 

@@ -1,10 +1,11 @@
-"""Directives of a pipeline that was rewritten: what `rfactor` and `in` make comes first.
+"""Directives of a pipeline that was rewritten: what `rfactor` and `in` make comes first, joint outputs come apart.
 
 Enters: what was factored out and copied, and the directives of the DAG that was read with it. Leaves: directives of the
 pipeline as it is, in whose numbering the Funcs that are made come last.
 """
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from metol._core import Rfactor, Staging
@@ -24,7 +25,7 @@ def rewritten_directives(
     """Return the directives of the pipeline as it was given: what rewrites it, then how it is scheduled.
 
     Args:
-        dag: The pipeline, read with `rfactors` and `stagings`.
+        dag: The pipeline, read with `rfactors` and `stagings`, and with joints or without.
         rfactors: What to factor out; the k-th makes the Func `given_count` + k.
         directives: The schedule of that DAG.
         given_count: Funcs of the pipeline as it was given.
@@ -50,11 +51,25 @@ def rewritten_directives(
             numbers[wrappers[origin]] = next_number
             first.append(Directive(staging.func, 0, Call.IN, (next_number, staging.consumer)))
             next_number += 1
-    then = (_renumbered(directive, numbers) for directive in scheduled)
+    joints = {func.joint[0]: func.joint for func in dag.funcs if func.joint}
+    then = _apart([_renumbered(directive, numbers) for directive in scheduled], joints)
     return (
         *first,
         *(d for d in then if d.call is not Call.UNSCHEDULED or (d.func, d.stage) not in factored),
     )
+
+
+def _apart(directives: Sequence[Directive], joints: Mapping[int, Sequence[int]]) -> Iterator[Directive]:
+    """Yield directives of which those of a joint are there for each of its outputs.
+
+    What says that the first of them is computed with itself says where the others are.
+    """
+    for func, own in itertools.groupby(directives, key=lambda directive: directive.func):
+        calls = list(own)
+        for member in joints.get(func, [func]):
+            for directive in calls:
+                if directive.call is not Call.COMPUTE_WITH or member != func or func not in joints:
+                    yield replace(directive, func=member)
 
 
 def _renumbered(directive: Directive, numbers: dict[int, int]) -> Directive:

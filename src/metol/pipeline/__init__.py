@@ -6,6 +6,7 @@ schedule.
 
 from metol.pipeline.aliasing import funcs_before_outputs
 from metol.pipeline.dag import (
+    Joint,
     LoweredPipeline,
     OpClass,
     PipelineDag,
@@ -21,10 +22,12 @@ from metol.pipeline.dag import (
     strip_schedules,
 )
 from metol.pipeline.estimates import EstimateMap, read_estimates
+from metol.pipeline.joints import find_joints
 from metol.pipeline.names import base_name
 
 __all__ = [
     "EstimateMap",
+    "Joint",
     "LoweredPipeline",
     "OpClass",
     "PipelineDag",
@@ -34,6 +37,7 @@ __all__ = [
     "constant_value",
     "copy_pipeline",
     "extract",
+    "find_joints",
     "func_names",
     "funcs_before_outputs",
     "op_classes",

@@ -110,6 +110,7 @@ struct Access {
     // Ways on which a coordinate stays for several turns of a loop, as x / 2 and x / 4 * 2 do; 0 where it always moves.
     int32_t step_ways = 0;
     bool has_floats = false;  // on the way to a coordinate, something is a float
+    int32_t part = 0;         // of the outputs that one Stage stands for, the one that makes the loads
     // [dimensions of the producer] what these loads alone need, where others of the same Edge move in another way, as
     // in f(x, y) + f(y, x); empty where the bounds of the Edge say it. Evaluated like those, and no further.
     std::vector<BoundPair> bounds;
@@ -179,6 +180,7 @@ struct Func {
     // and what `in()` made those after.
     int32_t origin = -1;
     bool is_wrapper = false;       // a copy for one consumer, made by `in()` of ours: not there if inlined
+    std::vector<int32_t> joint;    // of outputs in loops that they share, the origins of all; empty for others
     bool is_inlinable = false;     // pure, internal, no updates, and inlined it asks no more of inputs
     bool must_inline = false;      // asked for points without bounds: Halide compiles it only inlined
     bool is_size_read = false;     // an input of which the algorithm asks how large it is, as a clamp to its end does

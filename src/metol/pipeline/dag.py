@@ -6,6 +6,7 @@ An hl.Pipeline or hl.Func enters, a read-only `PipelineDag` leaves; the pipeline
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import halide as hl
 
@@ -14,6 +15,7 @@ from metol._core import LoweredPipeline, PipelineDag, Rfactor, Staging
 from metol.pipeline.estimates import EstimateMap, split_estimates
 
 __all__ = [
+    "Joint",
     "LoweredPipeline",
     "OpClass",
     "PipelineDag",
@@ -27,6 +29,10 @@ __all__ = [
     "placements",
     "strip_schedules",
 ]
+
+Joint: TypeAlias = Sequence[int]
+"""Outputs that are computed in the same loops (Halide's `compute_with`): positions in `Pipeline.get_func`, that of the
+Func whose loops they are first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ def extract(
     target: str = "",
     rfactors: Sequence[Rfactor] = (),
     stagings: Sequence[Staging] = (),
+    joints: Sequence[Joint] = (),
 ) -> PipelineDag:
     """Read a pipeline into a DAG of Funcs, Stages and Edges.
 
@@ -56,6 +63,8 @@ def extract(
         target: The Halide target; with `strict_float`, sums of floats are taken in their order. Empty for none.
         rfactors: Updates to be computed in two steps: the DAG is that of a copy on which Halide's `rfactor` was called.
         stagings: Funcs to be copied for a consumer: the DAG is that of a copy on which Halide's `in_` was called, too.
+        joints: Outputs to be computed in the same loops; the DAG has one Func with the values of all, in the place of
+            the first of each.
 
     Returns:
         The DAG. Its ids are positions in `Pipeline.get_func`; images that are read without a Func follow after.
@@ -65,12 +74,13 @@ def extract(
         MissingEstimateError: An output, an input, or a parameter that a size depends on has no estimate.
         ContradictoryEstimateError: An estimate contradicts a constraint, is empty, or of another kind.
         ExtractionError: A read is unbounded and cannot be inlined, Halide refuses an `rfactor`, a staging copies what
-            its consumer does not read, or `pipeline` is something else.
+            its consumer does not read, a joint is of what are no outputs of the same loops, or `pipeline` is something
+            else.
         UnsupportedTargetError: `target` is no Halide target.
     """
     regions, scalars = split_estimates(estimates)
     return _core.extract(
-        pipeline, regions=regions, scalars=scalars, target=target, rfactors=rfactors, stagings=stagings
+        pipeline, regions=regions, scalars=scalars, target=target, rfactors=rfactors, stagings=stagings, joints=joints
     )
 
 

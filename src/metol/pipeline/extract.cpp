@@ -13,8 +13,10 @@
 #include "halide_reader.hpp"
 #include "identities.hpp"
 #include "inlinable.hpp"
+#include "joint_stages.hpp"
 #include "reads_apart.hpp"
 #include "stage_ops.hpp"
+#include "symbolic_region.hpp"
 #include "unbounded.hpp"
 
 namespace metol {
@@ -22,7 +24,6 @@ namespace {
 
 using Halide::Expr;
 using hi::Call;
-using Region = std::vector<BoundRefPair>;
 
 // One Func of Halide's order.
 struct Source {
@@ -61,19 +62,17 @@ uint64_t hash_bytes(const std::string& bytes, uint64_t hash = 0xcbf29ce484222325
 class Extraction {
   public:
     Extraction(RewrittenPipeline pipeline, const UserEstimates& user, bool is_strict)
-        : outputs_(std::move(pipeline.outputs)),
-          origins_(std::move(pipeline.origins)),
-          wrappers_(std::move(pipeline.wrappers)),
+        : rewritten_(std::move(pipeline)),
           estimates_(user),
           is_strict_(is_strict),
           dag_(std::make_shared<PipelineDag>()) {}
 
     std::shared_ptr<PipelineDag> run() {
-        for (const hi::Function& output : outputs_) {
+        for (const hi::Function& output : rewritten_.outputs) {
             check_defined(output);
         }
-        env_ = hi::build_environment(outputs_);
-        order_ = hi::topological_order(outputs_, env_);
+        env_ = hi::build_environment(rewritten_.outputs);
+        order_ = hi::topological_order(rewritten_.outputs, env_);
         list_funcs();
         list_images();
         mark_outputs();
@@ -107,8 +106,10 @@ class Extraction {
             Func func;
             func.name = name;
             func.args = function.args();
-            func.origin = origins_.empty() ? id : origins_.at(name);
-            func.is_wrapper = wrappers_.contains(name);
+            const Origin origin = rewritten_.origins.empty() ? Origin{id, false, {}} : rewritten_.origins.at(name);
+            func.origin = origin.number;
+            func.is_wrapper = origin.is_wrapper;
+            func.joint = origin.joint;
             for (const Halide::Type& type : function.output_types()) {
                 func.value_bytes.push_back(type.bytes());
             }
@@ -121,7 +122,7 @@ class Extraction {
                 ids_.show_as(name, image->name);
                 input_names_.push_back(image->name);
             }
-            func.computed = finish(identity(func.dimensions()), name);
+            func.computed = finish(identity_region(func.dimensions()), name);
             ids_.add(name, id);
             sources_.push_back({function, image});
             dag_->funcs.push_back(std::move(func));
@@ -149,7 +150,7 @@ class Extraction {
             func.is_size_read = !image.param.defined();  // no other than it has
             func.estimate = image.param.defined() ? estimates_.of_input(image.param) : Estimates::of_image(image.image);
             Estimates::read_layout(image.param, func);
-            func.computed = finish(identity(func.dimensions()), name);
+            func.computed = finish(identity_region(func.dimensions()), name);
             func.origin = static_cast<int32_t>(dag_->funcs.size());
             ids_.add(name, static_cast<int32_t>(dag_->funcs.size()));
             dag_->funcs.push_back(std::move(func));
@@ -157,7 +158,7 @@ class Extraction {
     }
 
     void mark_outputs() {
-        for (const hi::Function& output : outputs_) {
+        for (const hi::Function& output : rewritten_.outputs) {
             const int32_t id = *ids_.find(output.name());
             Func& func = dag_->funcs[static_cast<size_t>(id)];
             func.is_output = true;
@@ -189,8 +190,10 @@ class Extraction {
             source.function.accept(&finder);
         }
         std::vector<std::string> names = input_names_;
-        for (const hi::Function& output : outputs_) {
-            names.push_back(output.name());
+        for (const auto& outputs : {rewritten_.outputs, rewritten_.joined}) {
+            for (const hi::Function& output : outputs) {
+                names.push_back(output.name());
+            }
         }
         for (const Source& source : sources_) {
             for (const hi::Function& read : funcs_read_by_extern(source.function)) {
@@ -204,52 +207,11 @@ class Extraction {
         return names;
     }
 
-    static Region identity(int32_t dimensions) {
-        Region region;
-        for (int32_t d = 0; d < dimensions; d++) {
-            region.push_back({bound_loop(d, false), bound_loop(d, true)});
-        }
-        return region;
-    }
-
-    static Region unite(Region a, const Region& b) {
-        for (size_t d = 0; d < std::min(a.size(), b.size()); d++) {
-            a[d].min = bound_apply(BoundOp::Min, {a[d].min, b[d].min});
-            a[d].max = bound_apply(BoundOp::Max, {a[d].max, b[d].max});
-        }
-        return a;
-    }
-
-    static Region substitute(const Region& region, const Region& loops) {
-        Region result;
-        for (const BoundRefPair& bounds : region) {
-            result.push_back({bound_substitute(bounds.min, loops), bound_substitute(bounds.max, loops)});
-        }
-        return result;
-    }
-
-    static BoundPair finish(const BoundRefPair& bounds, const std::string& what) {
-        auto min = finish_bound(bounds.min), max = finish_bound(bounds.max);
-        if (!min || !max) {
-            throw PipelineError(PipelineError::Kind::Extraction,
-                                "The bounds of " + what + " are too complicated; clamp coordinates to simpler ranges.");
-        }
-        return {std::move(*min), std::move(*max)};
-    }
-
-    static std::vector<BoundPair> finish(const Region& region, const std::string& name) {
-        std::vector<BoundPair> result;
-        for (size_t d = 0; d < region.size(); d++) {
-            result.push_back(finish(region[d], "Func `" + name + "` in dimension " + std::to_string(d)));
-        }
-        return result;
-    }
-
     // What one definition needs and writes, over its own loops.
     struct StageRegions {
-        Region self_read;  // empty if it reads nothing of its own Func
-        Region written;
-        Region reduction;  // intervals of the RVars, in the order of the loops
+        SymbolicRegion self_read;  // empty if it reads nothing of its own Func
+        SymbolicRegion written;
+        SymbolicRegion reduction;  // intervals of the RVars, in the order of the loops
     };
 
     static std::string describe(const hi::Function& function, int32_t index) {
@@ -286,30 +248,35 @@ class Extraction {
         for (const Halide::Type& type : function.output_types()) {
             signature_ += " " + std::to_string(type.code()) + ":" + std::to_string(type.bits());
         }
+        const std::vector<Stage> parts = read_parts(id);
         std::vector<StageRegions> regions;
         for (int32_t index = 0; index < stage_count; index++) {
             dag_->funcs[static_cast<size_t>(id)].stages.push_back(first + index);
-            dag_->stages.push_back(read_stage(id, index, regions));
+            dag_->stages.push_back(read_stage(function, id, index, regions));
+        }
+        if (!parts.empty()) {
+            add_up(parts, dag_->stages.back());
         }
         // What a Stage computes must cover what later Stages read of it: from the last Stage to the first.
-        Region computed = identity(function.dimensions()), written;
+        SymbolicRegion computed = identity_region(function.dimensions()), written;
         for (int32_t index = stage_count; index-- > 0;) {
             Stage& stage = dag_->stages[static_cast<size_t>(first + index)];
             const StageRegions& own = regions[static_cast<size_t>(index)];
-            const Region loops = bound_loops(stage, computed, own.reduction);
+            const SymbolicRegion loops = bound_loops(stage, computed, own.reduction);
             for (size_t i = 0; i < loops.size(); i++) {
                 stage.loops[i].bounds = finish(loops[i], describe(function, index));
             }
             stage.written = index == 0 ? std::vector<BoundPair>{} : finish(own.written, function.name());
-            const Region writes = substitute(own.written, loops);
+            const SymbolicRegion writes = substitute(own.written, loops);
             written = written.empty() ? writes : unite(written, writes);
             computed = unite(computed, substitute(own.self_read, loops));
         }
         dag_->funcs[static_cast<size_t>(id)].computed = finish(unite(computed, written), function.name());
     }
 
-    static Region bound_loops(const Stage& stage, const Region& computed, const Region& reduction) {
-        Region loops;
+    static SymbolicRegion bound_loops(const Stage& stage, const SymbolicRegion& computed,
+                                      const SymbolicRegion& reduction) {
+        SymbolicRegion loops;
         for (size_t i = 0; i < stage.loops.size(); i++) {
             const int32_t d = stage.loops[i].pure_dim;
             loops.push_back(d < 0 ? reduction[i] : computed[static_cast<size_t>(d)]);
@@ -317,8 +284,20 @@ class Extraction {
         return loops;
     }
 
-    Stage read_stage(int32_t id, int32_t index, std::vector<StageRegions>& regions) {
-        const hi::Function& function = sources_[static_cast<size_t>(id)].function;
+    // The Stages of outputs that are one Func, each by itself; they go by the id that its Stage will have.
+    std::vector<Stage> read_parts(int32_t id) {
+        std::vector<Stage> parts;
+        for (const hi::Function& output : rewritten_.joined) {
+            const Func& func = dag_->funcs[static_cast<size_t>(id)];
+            if (std::ranges::count(func.joint, rewritten_.origins.at(output.name()).number) > 0) {
+                std::vector<StageRegions> regions;
+                parts.push_back(read_stage(output, id, 0, regions));
+            }
+        }
+        return parts;
+    }
+
+    Stage read_stage(const hi::Function& function, int32_t id, int32_t index, std::vector<StageRegions>& regions) {
         const hi::Definition& definition = index == 0 ? function.definition() : function.update(index - 1);
         Stage stage;
         stage.func = id;
@@ -419,7 +398,7 @@ class Extraction {
         for (const Expr& condition : definition.split_predicate()) {
             unguarded.push_back(condition);
         }
-        std::map<int32_t, Region> read = reader.regions(guarded, definition.predicate());
+        std::map<int32_t, SymbolicRegion> read = reader.regions(guarded, definition.predicate());
         for (const auto& [producer, region] : reader.regions(unguarded, {})) {
             const auto [it, is_new] = read.emplace(producer, region);
             it->second = is_new ? it->second : unite(it->second, region);
@@ -429,7 +408,7 @@ class Extraction {
         }
         for (Edge& edge : stage.edges) {
             const Func& producer = dag_->funcs[static_cast<size_t>(edge.producer)];
-            Region region = read[edge.producer];
+            SymbolicRegion region = read[edge.producer];
             if (region.size() != producer.args.size()) {
                 region = reader.region_of_calls(guarded, producer.name);  // Halide found that the call is never made
             }
@@ -464,9 +443,7 @@ class Extraction {
         dag_->estimates_hash = hash_bytes(text);
     }
 
-    std::vector<hi::Function> outputs_;
-    std::map<std::string, int32_t> origins_;  // empty where nothing was rewritten
-    std::set<std::string> wrappers_;
+    RewrittenPipeline rewritten_;
     Estimates estimates_;
     bool is_strict_;
     std::shared_ptr<PipelineDag> dag_;
@@ -484,15 +461,14 @@ class Extraction {
 }  // namespace
 
 std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target,
-                                     const std::vector<Rfactor>& rfactors, const std::vector<Staging>& stagings) {
+                                     const Rewrites& rewrites) {
     if (!target.empty() && !Halide::Target::validate_target_string(target)) {
         throw PipelineError(PipelineError::Kind::UnsupportedTarget,
                             "`" + target + "` is no Halide target; write for example host, or x86-64-linux-avx2.");
     }
     return translate_halide_errors([&] {
         const Halide::Pipeline given = to_pipeline(pipeline);
-        const bool is_given = rfactors.empty() && stagings.empty();
-        const auto read = is_given ? RewrittenPipeline{outputs_of(given), {}, {}} : rewrite(given, rfactors, stagings);
+        const auto read = rewrites.empty() ? RewrittenPipeline{outputs_of(given), {}, {}} : rewrite(given, rewrites);
         return Extraction(read, estimates, has_strict_floats(target)).run();
     });
 }

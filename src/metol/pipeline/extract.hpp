@@ -62,10 +62,22 @@ struct Staging {
     int32_t consumer = -1;  // Func::origin of what reads the copy; what an rfactor made may
 };
 
-// Reads the pipeline as it is after `rfactors` and then `stagings`, which are done to a copy. `target` is checked for
-// being a target, and tells whether floats keep their order; it may be empty. Throws PipelineError.
+// Outputs that are computed in the same loops, as Halide's `compute_with` makes them, and read as one Func whose values
+// are all of theirs: positions in `Pipeline::get_func`, that of the Func whose loops they are first.
+using Joint = std::vector<int32_t>;
+
+// What becomes of a pipeline before it is read, in this order; it is done to a copy.
+struct Rewrites {
+    std::vector<Joint> joints;
+    std::vector<Rfactor> rfactors;
+    std::vector<Staging> stagings;
+    bool empty() const { return joints.empty() && rfactors.empty() && stagings.empty(); }
+};
+
+// Reads the pipeline as it is after `rewrites`. `target` is checked for being a target, and tells whether floats keep
+// their order; it may be empty. Throws PipelineError.
 std::shared_ptr<PipelineDag> extract(PyObject* pipeline, const UserEstimates& estimates, const std::string& target,
-                                     const std::vector<Rfactor>& rfactors, const std::vector<Staging>& stagings);
+                                     const Rewrites& rewrites);
 
 // Takes every directive off every Func that the pipeline reaches, in place, but for those at these positions of
 // `func_names` and their wrappers. What `rfactor` made cannot be undone.

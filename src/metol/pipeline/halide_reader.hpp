@@ -30,15 +30,20 @@ std::vector<hi::Function> outputs_of(const Halide::Pipeline& pipeline);
 // Takes every directive off one Func. What `rfactor` made cannot be undone.
 void strip_function(hi::Function& function);
 
-// A copy of a pipeline, without its schedule and after some rfactors and stagings, where its Funcs come from
-// (Func::origin), and which of them the stagings made.
+// Where a Func of a rewritten pipeline comes from.
+struct Origin {
+    int32_t number = -1;      // Func::origin
+    bool is_wrapper = false;  // a staging made it
+    Joint joint;              // what it was made of
+};
+
+// A copy of a pipeline, without its schedule and rewritten, and where its Funcs come from, by name.
 struct RewrittenPipeline {
     std::vector<hi::Function> outputs;
-    std::map<std::string, int32_t> origins;
-    std::set<std::string> wrappers;
+    std::map<std::string, Origin> origins;  // empty where nothing was rewritten
+    std::vector<hi::Function> joined;       // outputs that are part of others; what all read lives as long as they
 };
-RewrittenPipeline rewrite(const Halide::Pipeline& pipeline, const std::vector<Rfactor>& rfactors,
-                          const std::vector<Staging>& stagings);
+RewrittenPipeline rewrite(const Halide::Pipeline& pipeline, const Rewrites& rewrites);
 
 // The pure Vars that the left-hand side of a definition keeps, in storage order.
 std::vector<std::string> pure_args(const hi::Function& function, const hi::Definition& definition);

@@ -38,6 +38,7 @@ EffectiveAccess direct_access(const Access& access, int producer) {
     out.count = access.count;
     out.step_ways = access.step_ways;
     out.has_floats = access.has_floats;
+    out.part = access.part;
     for (size_t d = 0; d < access.jacobian.size(); d++) {
         const JacobianRow& row = access.jacobian[d];
         std::array<double, kMaxLoops> derivatives{};
@@ -138,6 +139,7 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
     const bool has_steps = outer.step_ways > 0 || inner.step_ways > 0;
     out.step_ways = has_steps ? std::max(outer.step_ways, 1) * std::max(inner.step_ways, 1) : 0;
     out.has_floats = outer.has_floats || inner.has_floats;
+    out.part = outer.part;
     double positions = 1;
     for (size_t d = 0; d < inner.jacobian.size(); d++) {
         std::array<double, kMaxLoops> derivatives{};
@@ -175,11 +177,13 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
     return out;
 }
 
-// Adds the reads of one Access; where others of the same Jacobian read at the same positions, nothing is read twice.
+// Adds the reads of one Access; where others of the same Jacobian read at the same positions, nothing is read twice,
+// unless they are of two outputs.
 void include(std::vector<EffectiveAccess>& accesses, EffectiveAccess&& access) {
     const auto same = std::ranges::find_if(accesses, [&](const EffectiveAccess& other) {
-        return other.producer == access.producer && other.is_clamped == access.is_clamped && !other.offsets.empty() &&
-               !access.offsets.empty() && other.jacobian == access.jacobian && other.phases == access.phases;
+        return other.producer == access.producer && other.part == access.part &&
+               other.is_clamped == access.is_clamped && !other.offsets.empty() && !access.offsets.empty() &&
+               other.jacobian == access.jacobian && other.phases == access.phases;
     });
     if (same == accesses.end()) {
         accesses.push_back(std::move(access));

@@ -21,6 +21,7 @@ struct EffectiveAccess {
     bool is_clamped = false;                              // through an inlined boundary condition
     int step_ways = 0;        // on which a coordinate stays for several turns of a loop, as x / 2 does
     bool has_floats = false;  // on the way, a coordinate is a float
+    int32_t part = 0;         // as `Access::part`
     double added_share = 0;   // of the loads, as `Edge::added_share`
 };
 

@@ -1,4 +1,4 @@
-"""A form of a pipeline: updates computed in two steps, reads that may be copied, and its search space."""
+"""A form of a pipeline: outputs in the same loops, updates in two steps, reads that may be copied; its search space."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from metol import _core
 from metol._core import Rfactor, Staging
-from metol.pipeline import PipelineDag
+from metol.pipeline import Joint, PipelineDag
 
 __all__ = ["Form", "draw_place"]
 
@@ -16,13 +16,15 @@ class Form:
     """One form of a pipeline."""
 
     dag: PipelineDag
-    """The pipeline after `rfactors` and `stagings`."""
+    """The pipeline after `joints`, `rfactors` and `stagings`."""
     space: _core.Space
     """Its search space."""
     rfactors: tuple[Rfactor, ...] = ()
     """What is computed in two steps."""
     stagings: tuple[Staging, ...] = ()
     """What may be copied."""
+    joints: tuple[Joint, ...] = ()
+    """Outputs that are computed in the same loops."""
 
 
 def draw_place(count: int, first_share: float, rng: np.random.Generator) -> int:

@@ -34,7 +34,8 @@ def plan_stagings(
     for stage_id in stages:
         stage = dag.stages[stage_id]
         schedule = schedules[stage.func]
-        is_ours = not (stage.is_extern or stage.is_undef) and len(schedule.stages) > stage.index
+        is_one = not dag.funcs[stage.func].joint  # a copy is for one Func
+        is_ours = is_one and not (stage.is_extern or stage.is_undef) and len(schedule.stages) > stage.index
         for edge in stage.edges if is_ours else ():
             pair = (edge.producer, stage.func)
             is_copyable = _is_copyable(dag, schedules, edge.producer) and pair not in found

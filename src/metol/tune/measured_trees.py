@@ -161,7 +161,7 @@ class MeasuredTrees:
             (standing.score_ms, nest.path)
             for standing in standings
             if (nest := standing.proposal.nest) is not None
-            and (nest.rfactors, nest.stagings) == (frame.rfactors, frame.stagings)
+            and (nest.rfactors, nest.stagings, nest.joints) == (frame.rfactors, frame.stagings, frame.joints)
             and nest.path[: len(frame.path)] == frame.path
         )
         _, path = min(below, default=(0.0, None))

@@ -166,7 +166,7 @@ bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int 
         return true;
     }
     if (own.is_output) {  // those that others read, or that share loops, have no other version
-        return !index.consumers[static_cast<size_t>(func)].empty() || nest[func].leader() >= 0;
+        return !index.consumers[static_cast<size_t>(func)].empty() || nest[func].leader() >= 0 || !own.joint.empty();
     }
     return reads_more_input(index, nest, func, dim);
 }
