@@ -12,6 +12,7 @@ from metol.search import (
     Frozen,
     Grouping,
     MonteCarlo,
+    OffRoot,
     RandomSearch,
     Refined,
     Restarts,
@@ -88,6 +89,9 @@ class SearchOptions:
     """Whether what descent ends with has one decision after the other changed, and all that follow it made anew."""
     restarts: bool = True
     """Whether narrow beams that pass over candidates at random follow, each with coordinate descent."""
+    off_root: bool = True
+    """Whether costly Funcs at root in what was found are kept from there, one after the other, to see what else there
+    is; on a CPU."""
     anneal: bool = True
     """Whether simulated annealing goes on from what was found: it changes several decisions together."""
     sampling: bool | None = None
@@ -212,6 +216,7 @@ class SearchOptions:
         after = deviating if self.discrepancies else None
         found: Strategy = after(refined) if after else refined
         found = Restarts(found, after, seed=self.seed) if self.restarts else found
+        found = OffRoot(found, (greedy, narrow), after) if self.off_root and not is_gpu else found
         sweeps = _GPU_SWEEPS if is_gpu else _CPU_SWEEPS
         return Refined((Annealed(found, sweeps=sweeps, seed=self.seed),)) if self.anneal else found
 

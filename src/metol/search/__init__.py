@@ -12,6 +12,7 @@ from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
 from metol.search.grouping import FUSION_MODES, Grouping, one_kernel_each, require_fusion_mode
 from metol.search.monte_carlo import GUIDANCES, ROOT_CHOICES, SIMULATIONS, UCB_FORMS, MonteCarlo
+from metol.search.off_root import OffRoot
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
 from metol.search.restarts import Restarts
@@ -35,6 +36,7 @@ __all__ = [
     "Frozen",
     "Grouping",
     "MonteCarlo",
+    "OffRoot",
     "RandomSearch",
     "Refined",
     "Restarts",

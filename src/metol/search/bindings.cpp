@@ -98,7 +98,10 @@ void bind_options(py::module_& m) {
             "Leaves the schedule of a Func to somebody else: it is inline, or has loops in which nothing is computed.")
         .def(
             "hold_at_root", [](metol::SpaceOptions& options, int func) { options.at_root.push_back(func); },
-            py::arg("func"), "Has a Func computed at root, unless Halide compiles it inline alone.");
+            py::arg("func"), "Has a Func computed at root, unless Halide compiles it inline alone.")
+        .def(
+            "keep_off_root", [](metol::SpaceOptions& options, int func) { options.off_root.push_back(func); },
+            py::arg("func"), "Has a Func computed elsewhere than at root, where another place is offered.");
 }
 
 void bind_states(py::module_& m) {

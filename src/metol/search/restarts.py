@@ -12,7 +12,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.search.beam import BeamSearch, rare_dropout
 from metol.search.refine import Refined
-from metol.search.strategy import Budget, SearchResult, Strategy
+from metol.search.strategy import Budget, Known, SearchResult, Strategy
 
 __all__ = ["Restarts"]
 
@@ -68,20 +68,10 @@ class Restarts:
                 best = replace(found, alternatives=(best.state, *best.alternatives))
                 failures = 0
         if best is not first and self.after is not None and not budget.is_spent():
-            found = self.after(_Known(best)).search(space, model, budget)
+            found = self.after(Known(best)).search(space, model, budget)
             candidates += found.candidates - best.candidates
             best = found
         if best is not first:
             budget.tell(space, best)
         is_complete = first.is_complete and not budget.is_spent()
         return replace(best, candidates=candidates, is_complete=is_complete)
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A strategy that has found already what it finds."""
-
-    result: SearchResult
-
-    def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
-        return self.result

@@ -7,7 +7,7 @@ pays, or greed finds a cheaper loop nest with copies, does coordinate descent lo
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metol import _core
 from metol.errors import SearchError
@@ -15,7 +15,7 @@ from metol.pipeline import PipelineDag
 from metol.search.beam import BeamSearch
 from metol.search.form import Form
 from metol.search.refine import Refined, improve
-from metol.search.strategy import Budget, SearchResult
+from metol.search.strategy import Budget, Known, SearchResult
 
 __all__ = ["search_copies"]
 
@@ -23,17 +23,6 @@ __all__ = ["search_copies"]
 _MOST_BEHIND = 1.15
 # Loop nests that the beam keeps that places all copies.
 _TOGETHER_WIDTH = 48
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """The strategy whose result is known."""
-
-    result: SearchResult
-
-    def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
-        """Return it."""
-        return self.result
 
 
 def search_copies(
@@ -79,7 +68,7 @@ def search_copies(
             starts.append(replace(greedy, candidates=0))
     if not starts:
         return replace(found, candidates=candidates)
-    refined = Refined(tuple(_Given(start) for start in starts)).search(space, model, budget)
+    refined = Refined(tuple(Known(start) for start in starts)).search(space, model, budget)
     is_complete = found.is_complete and refined.is_complete
     alternatives = refined.alternatives
     if state is not None:  # where Halide refuses the copies

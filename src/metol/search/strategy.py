@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from metol import _core
 
-__all__ = ["Budget", "SearchResult", "Strategy", "run_starts", "runners_up"]
+__all__ = ["Budget", "Known", "SearchResult", "Strategy", "run_starts", "runners_up"]
 
 # Loop nests that a result names besides the best.
 _ALTERNATIVES = 4
@@ -103,3 +103,15 @@ class Strategy(Protocol):
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Find a complete loop nest of low predicted cost."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A strategy that has found already what it finds, for others to go on from."""
+
+    result: SearchResult
+    """What was found."""
+
+    def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
+        """Return it."""
+        return self.result

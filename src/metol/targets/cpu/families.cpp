@@ -87,6 +87,10 @@ std::vector<DecisionFamily> location_families(const PipelineIndex& index, const 
     if (can_split) {
         add_splits(options, index, nest, func, sites.back(), families);
     }
+    const bool is_off_root = std::ranges::count(options.off_root, func) > 0;
+    if (is_off_root && families.size() > 1) {
+        std::erase_if(families, [](const DecisionFamily& one) { return one.base.kind == DecisionKind::Root; });
+    }
     return families;
 }
 
