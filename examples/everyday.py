@@ -248,12 +248,13 @@ def optical_flow(width: int = 1536, height: int = 1024) -> hl.Pipeline:
 
 def local_extremes(width: int = 1536, height: int = 1024) -> hl.Pipeline:
     """Return the least and the largest of 49 bytes around each, and their mean, three outputs."""
-    source = image(width + 6, height + 6, name="source", pixel=hl.UInt(8))
+    source = image(width, height, name="source", pixel=hl.UInt(8))
+    whole = hl.BoundaryConditions.repeat_edge(source, [(0, width), (0, height)])
     least, largest, total = (hl.Func(name) for name in ("row_least", "row_largest", "row_total"))
-    row = [source[X + i, Y] for i in range(7)]
+    row = [whole[X + i - 3, Y] for i in range(7)]
     least[X, Y], largest[X, Y] = functools.reduce(hl.min, row), functools.reduce(hl.max, row)
     total[X, Y] = sum(map(hl.u16, row), hl.u16(0))
-    columns = ([func[X, Y + i] for i in range(7)] for func in (least, largest, total))
+    columns = ([func[X, Y + i - 3] for i in range(7)] for func in (least, largest, total))
     lows, highs, totals = columns
     return outputs_of(
         width,

@@ -58,6 +58,8 @@ _CHARGED_FACTOR = 1.5
 # What sharing all loops must save of the predicted time: the guards of outputs whose sizes may differ, and what they
 # leave of constant sizes inside, cost up to that much more than predicted, by measurements (docs/benchmarks.md).
 _LEAST_JOINT_GAIN = 0.1
+# Of the budget, what the search without joints may take where there are any.
+_PLAIN_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +166,11 @@ class Planner:
         budget = Budget.start(None if math.isinf(seconds) else seconds, is_cancelled)
         if foresee is not None:
             budget = replace(budget, tell=self._teller(foresee))
+        joints = self._joints()
         try:
-            ways = [self._search_with((), budget)]
+            ways = [self._search_with((), budget.part(_PLAIN_SHARE) if joints else budget)]
         except DeadEndError as error:
             return Found(last_resorts(start, self.machine, self.lowering), refusals=(str(error),))
-        joints = self._joints()
         if joints and not budget.is_spent():
             with contextlib.suppress(DeadEndError, ExtractionError):
                 joined = self._search_with(joints, budget)

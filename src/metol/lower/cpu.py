@@ -195,9 +195,10 @@ class _StageLoops:
             if points > width:
                 parts.append((self.tile_level, points // width))
             parts.append((self.tile_level, width))
-        elif self.is_joint and len(parts) > 1:
+        elif self.is_joint:
             # Halide puts a guard just inside the loops that it depends on: inside of those that outputs share, it would
-            # be one for all of them.
+            # be one for all of them. A whole loop gets one as well: what is inside is asked for no more than an output
+            # needs in turns that are another's alone.
             parts.append((self.tile_level, 1))
         names = self._names(loop, len(parts))
         return [_Piece(name, level, trips) for name, (level, trips) in zip(names, parts, strict=True)]
@@ -271,7 +272,8 @@ class _StageLoops:
 
     def _fused_name(self) -> Loop | None:
         parallel = self._parallel()
-        if len(parallel) < 2:
+        # Of outputs of other sizes each turn of one loop of all tasks would be at another place.
+        if len(parallel) < 2 or self.is_joint:
             return None
         return Var(free_base(self.stage, "tasks"))
 
@@ -336,17 +338,23 @@ class _StageLoops:
         What is in them would be written up to three times as well, and again in each copy of what is around. Only in
         the innermost is a condition asked so often that a copy without it is worth its code.
         """
-        if self.is_joint and self.is_host:
-            # What Halide 21 takes for the start of a loop of several outputs is all of it, by their ends: in that copy
-            # the loops further in would keep all their conditions.
-            shared = {loop for level in range(self._innermost_level() + 1) for loop in self._loops_at(level)}
-            return tuple(loop for loop in reversed(order) if loop in shared)[1:]
         if not self.is_inside or self.shares_loops:
             return ()
         laid_out = {args[0] for call, args in calls if call in (Call.VECTORIZE, Call.UNROLL)}
         # The few turns within a tile that is not unrolled are no better a place for that than an unrolled tile.
         in_tile = {piece.loop for pieces in self.pieces for piece in pieces if piece.level == self.tile_level}
         return tuple(loop for loop in reversed(order) if loop not in laid_out | in_tile)[1:]
+
+    def _loops_outside_the_innermost_shared(self) -> tuple[Loop, ...]:
+        """The loops of a joint around others but for the innermost, innermost first.
+
+        What Halide 21 takes for the start of a loop of several outputs is all of it, by their ends: in that copy the
+        loops further in would keep all their conditions.
+        """
+        if not (self.is_joint and self.is_host):
+            return ()
+        shared = [loop for level in range(self._innermost_level() + 1) for loop in self._loops_at(level)]
+        return tuple(reversed(shared[:-1]))
 
     def _sides_inside(self) -> set[int]:
         """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""
@@ -409,6 +417,7 @@ class _StageLoops:
         tasks = [self.fused] if self.fused is not None else [piece.loop for piece in parallel]
         calls += [(Call.PARALLEL, (loop,)) for loop in tasks]
         whole = self._loops_around_guests(tasks) if is_plain else self._loops_outside_the_innermost(calls, order)
+        whole = whole or self._loops_outside_the_innermost_shared()
         if whole:
             calls.append((Call.NEVER_PARTITION, whole))
         if not calls and self.stage.index > 0:

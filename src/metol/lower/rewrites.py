@@ -68,8 +68,16 @@ def _apart(directives: Sequence[Directive], joints: Mapping[int, Sequence[int]])
         calls = list(own)
         for member in joints.get(func, [func]):
             for directive in calls:
-                if directive.call is not Call.COMPUTE_WITH or member != func or func not in joints:
+                is_with_itself = directive.call is Call.COMPUTE_WITH and _leader(directive) == member
+                if not is_with_itself:
                     yield replace(directive, func=member)
+
+
+def _leader(directive: Directive) -> int:
+    """The Func whose loops a Stage shares."""
+    (site,) = directive.args
+    assert isinstance(site, Site)
+    return site.func
 
 
 def _renumbered(directive: Directive, numbers: dict[int, int]) -> Directive:

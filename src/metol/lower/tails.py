@@ -39,9 +39,9 @@ class TailRule:
     computed value as an index. Funcs with updates are guarded, but for loops that `rounds_vectors_up` names, and tiles
     that a window slides over, or that are blocks of a GPU, where `rounds_tiles_up` says so. What is shifted inwards is
     computed twice, which is wrong where the output has overwritten the input that it is computed from: where they may
-    alias, outputs are guarded at every size. So are outputs that share loops: Halide wants no other version of what
-    follows in them. Code for the estimated size alone needs no more than a tail that is right there. Unsafe tails, for
-    measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
+    alias, outputs are guarded at every size. So are outputs that share loops, some or all: Halide wants no other
+    version of what follows in them. Code for the estimated size alone needs no more than a tail that is right there.
+    Unsafe tails, for measurements alone, are those that autoschedulers emit where nobody asks for other sizes.
     """
 
     def __init__(self, dag: PipelineDag, facts: NestFacts, options: LoweringOptions = NO_PROMISES) -> None:

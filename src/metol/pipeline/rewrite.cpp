@@ -79,11 +79,14 @@ hi::Function join(const std::vector<hi::Function>& members) {
 
 // Puts one Func where the outputs of a joint are.
 void put_joint(RewrittenPipeline& result, std::vector<hi::Function>& numbered, const Joint& joint) {
+    if (joint.size() < 2) {
+        throw PipelineError(PipelineError::Kind::Extraction, "A joint is of two outputs at least.");
+    }
     std::vector<hi::Function> members;
     for (const int32_t number : joint) {
         const auto at = static_cast<size_t>(number);  // a negative number is a large one here
-        const bool is_alone = joint.size() < 2 || std::ranges::count(joint, number) > 1;
-        if (is_alone || at >= numbered.size() ||
+        const bool is_there = at < numbered.size() && std::ranges::count(joint, number) == 1;
+        if (!is_there || !result.origins.at(numbered[at].name()).joint.empty() ||
             !can_join(result.outputs, numbered[at], members.empty() ? numbered[at] : members.front())) {
             throw PipelineError(PipelineError::Kind::Extraction,
                                 "Func " + std::to_string(number) + " cannot share all its loops with another output.");

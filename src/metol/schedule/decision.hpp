@@ -69,6 +69,7 @@ enum class Pruned : uint8_t {
     SlidesOverManyLoops,     // the loops between storage and computation are not single-dimensional (§3.2)
     StackOverflows,          // a window on the stack would no longer be folded, and be too large for it
     WarmsUpOutside,          // a window's first filling would read an input beyond what is needed of it
+    AsksForMore,             // inside outputs of other sizes, an input would be read beyond what is needed of it
     SplitsSlidingLoop,       // a window already slides over the loop to be split
     StorageOutsideParallel,  // a parallel loop between storage and computation is a race
     DegenerateSplit,         // leaves an outer or inner loop of one iteration: another candidate is the same

@@ -8,7 +8,12 @@ namespace {
 
 // The dimensions of what an edge reads that grow where its Stage goes further along one of its pure dimensions: beyond
 // its first point, or beyond all that there is at every size. Of an input, those that are not read whole all the same.
-DimSet grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int dim) {
+struct Grown {
+    DimSet dims;
+    bool is_open = false;  // of an input, whether they are read beyond its estimate, if the Stage goes far enough
+};
+
+Grown grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int dim) {
     const Func& func = dag.funcs[static_cast<size_t>(stage.func)];
     const Func& producer = dag.funcs[static_cast<size_t>(edge.producer)];
     const auto is_along = [&](const LoopDim& loop) { return !loop.is_reduction && loop.pure_dim == dim; };
@@ -25,12 +30,15 @@ DimSet grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, in
     std::vector<Interval> more(edge.bounds.size());
     evaluate(edge.bounds, here, fewer);
     evaluate(edge.bounds, further, more);
-    DimSet grown;
+    Grown grown;
     for (size_t d = 0; d < more.size(); d++) {
         // A number in the algorithm may be what the size is estimated as, and does not change with it.
         const bool is_known = producer.is_size_read && d < producer.estimate.size();
         const bool is_whole = is_known && more[d] == producer.estimate[d];
-        grown[d] = more[d] != fewer[d] && !is_whole;
+        grown.dims[d] = more[d] != fewer[d] && !is_whole;
+        const bool is_closed =
+            !producer.is_input || (producer.estimate[d].min <= more[d].min && more[d].max <= producer.estimate[d].max);
+        grown.is_open = grown.is_open || (grown.dims[d] && !is_closed);
     }
     return grown;
 }
@@ -45,7 +53,7 @@ Growth::Growth(const PipelineDag& dag) : func_count_(dag.funcs.size()), rows_(fu
     // By what each Func reads itself, and what those need: producers come before what consumes them, inputs aside.
     for (size_t f = 0; f < func_count_; f++) {
         const Func& func = dag.funcs[f];
-        Reader reader{static_cast<int32_t>(f), {}};
+        Reader reader{static_cast<int32_t>(f), {}, {}};
         for (int dim = 0; dim < func.dimensions() && !func.is_input; dim++) {
             DimSet* needed = &needed_[(rows_[f] + static_cast<size_t>(dim)) * func_count_];
             needed[f].set(static_cast<size_t>(dim));
@@ -53,9 +61,10 @@ Growth::Growth(const PipelineDag& dag) : func_count_(dag.funcs.size()), rows_(fu
                 const Stage& stage = dag.stages[static_cast<size_t>(s)];
                 for (const Edge& edge : stage.edges) {
                     const auto producer = static_cast<size_t>(edge.producer);
-                    const DimSet grown = grown_by(dag, stage, edge, dim);
-                    reader.dims[static_cast<size_t>(dim)] =
-                        reader.dims[static_cast<size_t>(dim)] || (dag.funcs[producer].is_input && grown.any());
+                    const auto [grown, is_open] = grown_by(dag, stage, edge, dim);
+                    const auto d = static_cast<size_t>(dim);
+                    reader.dims[d] = reader.dims[d] || (dag.funcs[producer].is_input && grown.any());
+                    reader.open_dims[d] = reader.open_dims[d] || is_open;
                     needed[producer] |= grown;
                     for (int through = 0; through < dag.funcs[producer].dimensions(); through++) {
                         if (!grown[static_cast<size_t>(through)] || dag.funcs[producer].is_input) {

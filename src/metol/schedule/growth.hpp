@@ -25,6 +25,7 @@ class Growth {
     struct Reader {
         int32_t func;
         DimSet dims;
+        DimSet open_dims;  // those along which nothing clamps it to what the input is estimated to be
     };
     const std::vector<Reader>& readers() const { return readers_; }
 

@@ -187,6 +187,8 @@ const char* pruned_name(Pruned reason) {
             return "slides_over_many_loops";
         case Pruned::StackOverflows:
             return "stack_overflows";
+        case Pruned::AsksForMore:
+            return "asks_for_more";
         case Pruned::WarmsUpOutside:
             return "warms_up_outside";
         case Pruned::SplitsSlidingLoop:

@@ -176,8 +176,9 @@ class Tuner:
     def _prepare_sampling(self, found: Found) -> None:
         if found.form is None:
             return
-        start = self.planner.form()
-        forms: list[Form] = [found.form] if found.form is start else [found.form, start]
+        joined = [form for form in self.planner.forms if form.joints and not (form.rfactors or form.stagings)]
+        starts = [self.planner.form(), *joined]
+        forms: list[Form] = [found.form, *(form for form in starts if form is not found.form)]
         self._sampler = Sampler(self.planner, forms, self._options.seed)
         if self._options.trees is not None:
             self._trees = MeasuredTrees(

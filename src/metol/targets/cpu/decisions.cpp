@@ -204,6 +204,9 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
     if (schedule.placement == Placement::At && is_nest_too_deep(index, child, decision.func)) {
         return Pruned::NestTooDeep;
     }
+    if (asks_for_more_in_joint(index, child, decision.func)) {
+        return Pruned::AsksForMore;
+    }
     Regions regions(index, child);
     if (schedule.placement == Placement::At && warms_up_outside_inputs(index, child, regions)) {
         return Pruned::WarmsUpOutside;

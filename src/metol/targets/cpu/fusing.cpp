@@ -31,13 +31,14 @@ std::vector<uint8_t> ancestors(const PipelineIndex& index, int func) {
     return is_found;
 }
 
-// Has a Func loops that we schedule? Those of an output that another Func reads are split the other way round.
+// Has a Func loops that we schedule as any? Those of an output that another Func reads are split the other way round,
+// and several outputs share theirs already.
 bool has_loops(const PipelineIndex& index, int func) {
     const auto f = static_cast<size_t>(func);
     const Func& described = index.func(func);
-    const bool is_read_output = described.is_output && !index.consumers[f].empty();
+    const bool is_other_output = described.is_output && (!index.consumers[f].empty() || !described.joint.empty());
     return !described.is_input && !described.is_extern && !index.must_inline[f] && !index.is_closed[f] &&
-           !is_read_output;
+           !is_other_output;
 }
 
 // Loops of the same names and kinds: Halide compares the names. The condition of a `where` would be a guard as those
@@ -207,6 +208,24 @@ bool can_share(const PipelineIndex& index, const LoopNest& nest, int leader_stag
 }
 
 }  // namespace
+
+bool asks_for_more_in_joint(const PipelineIndex& index, const LoopNest& nest, int func) {
+    int host = func;
+    while (nest[host].placement == Placement::At) {
+        host = index.stage(nest[host].compute.stage).func;
+    }
+    if (host == func || index.func(host).joint.empty()) {
+        return false;
+    }
+    return std::ranges::any_of(index.growth.readers(), [&](const Growth::Reader& reader) {
+        for (int d = 0; d < index.func(func).dimensions(); d++) {
+            if ((index.growth.of(func, d, reader.func) & reader.open_dims).any()) {
+                return true;
+            }
+        }
+        return false;
+    });
+}
 
 bool is_leader(const PipelineIndex& index, const LoopNest& nest, int func) {
     return std::any_of(nest.funcs.begin(), nest.funcs.end(), [&](const FuncSchedule* schedule) {

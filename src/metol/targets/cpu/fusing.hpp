@@ -24,6 +24,11 @@ std::vector<DecisionFamily> fuse_families(const PipelineIndex& index, const Loop
 // something is computed inside it.
 Pruned apply_fuse(const PipelineIndex& index, Pool& pool, const Decision& decision, LoopNest& child);
 
+// Is a Func computed inside outputs that share all their loops, and does what it loads from an input, itself or through
+// others, grow with it, unclamped? Where the outputs end at different places, what is inside is computed for the turns
+// of each, or rounded up for them, and Halide 21 asks the input for more than is needed.
+bool asks_for_more_in_joint(const PipelineIndex& index, const LoopNest& nest, int func);
+
 // Do others share the loops of a Func?
 bool is_leader(const PipelineIndex& index, const LoopNest& nest, int func);
 
