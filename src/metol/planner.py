@@ -56,7 +56,7 @@ __all__ = ["Found", "Planner"]
 # found with all blocks charged is no better, by measurements (docs/cost_model.md).
 _CHARGED_FACTOR = 1.5
 # What sharing all loops must save of the predicted time: the guards of outputs whose sizes may differ, and what they
-# leave of constant sizes inside, cost up to that much more than predicted, by measurements (docs/benchmarks.md).
+# leave of constant sizes inside, cost up to that much more than predicted, by measurements.
 _LEAST_JOINT_GAIN = 0.1
 # Of the budget, what the search without joints may take where there are any.
 _PLAIN_SHARE = 0.5

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from metol import _core
 from metol.errors import SearchError
 from metol.search.refine import Refined
-from metol.search.strategy import Budget, Known, SearchResult, Strategy
+from metol.search.strategy import Budget, Known, SearchResult, Strategy, better_than
 
 __all__ = ["OffRoot"]
 
@@ -60,14 +60,8 @@ class OffRoot:
             candidates += found.candidates
             if found.cost_seconds < best.cost_seconds:
                 best = replace(found, alternatives=(best.state, *best.alternatives))
-        if best is not first and self.after is not None and not budget.is_spent():
-            found = self.after(Known(best)).search(space, model, budget)
-            candidates += found.candidates - best.candidates
-            best = found
-        if best is not first:
-            budget.tell(space, best)
-        is_complete = first.is_complete and not budget.is_spent()
-        return replace(best, candidates=candidates, is_complete=is_complete)
+        best = replace(best, candidates=candidates)
+        return better_than(first, best, self.after, space, model, budget)
 
     def _costly_at_root(self, space: _core.Space, model: _core.CostModel, found: SearchResult) -> list[int]:
         """Func ids, those of the highest predicted time first."""

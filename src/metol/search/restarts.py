@@ -12,7 +12,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.search.beam import BeamSearch, rare_dropout
 from metol.search.refine import Refined
-from metol.search.strategy import Budget, Known, SearchResult, Strategy
+from metol.search.strategy import Budget, SearchResult, Strategy, better_than
 
 __all__ = ["Restarts"]
 
@@ -67,11 +67,5 @@ class Restarts:
             if found.cost_seconds < best.cost_seconds:
                 best = replace(found, alternatives=(best.state, *best.alternatives))
                 failures = 0
-        if best is not first and self.after is not None and not budget.is_spent():
-            found = self.after(Known(best)).search(space, model, budget)
-            candidates += found.candidates - best.candidates
-            best = found
-        if best is not first:
-            budget.tell(space, best)
-        is_complete = first.is_complete and not budget.is_spent()
-        return replace(best, candidates=candidates, is_complete=is_complete)
+        best = replace(best, candidates=candidates)
+        return better_than(first, best, self.after, space, model, budget)

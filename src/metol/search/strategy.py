@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from metol import _core
 
-__all__ = ["Budget", "Known", "SearchResult", "Strategy", "run_starts", "runners_up"]
+__all__ = ["Budget", "Known", "SearchResult", "Strategy", "better_than", "run_starts", "runners_up"]
 
 # Loop nests that a result names besides the best.
 _ALTERNATIVES = 4
@@ -115,3 +115,28 @@ class Known:
     def search(self, space: _core.Space, model: _core.CostModel, budget: Budget) -> SearchResult:
         """Return it."""
         return self.result
+
+
+def better_than(
+    first: SearchResult,
+    best: SearchResult,
+    after: Callable[[Strategy], Strategy] | None,
+    space: _core.Space,
+    model: _core.CostModel,
+    budget: Budget,
+) -> SearchResult:
+    """Go on from what a filter found, where that is better than what it started from, and return the end of it.
+
+    Args:
+        first: What it started from.
+        best: What it has now, with the count of all candidates so far; of the same cost where nothing is better.
+        after: Makes of a strategy one that goes on from what it finds; None for nothing to go on with.
+        space: The space.
+        model: The cost model.
+        budget: When to end.
+    """
+    if best.cost_seconds < first.cost_seconds:
+        if after is not None and not budget.is_spent():
+            best = after(Known(best)).search(space, model, budget)
+        budget.tell(space, best)
+    return replace(best, is_complete=first.is_complete and not budget.is_spent())
