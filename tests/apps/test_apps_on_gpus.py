@@ -18,7 +18,16 @@ GROUPING = SearchOptions(strategy="grouping")
 # without. The others differ from these in their numbers.
 NETWORK = ("resnet50_stem", "resnet50_conv3_first", "resnet50_conv3", "resnet50_head")
 # The longest to compile and to run, whose kinds of Stages the others have, too.
-LONGEST = ("lens_blur", "local_laplacian", "interpolate", "stencil_chain", "bgu", "learned_demosaic")
+LONGEST = (
+    "lens_blur",
+    "local_laplacian",
+    "interpolate",
+    "stencil_chain",
+    "bgu",
+    "learned_demosaic",
+    "camera_pipe",
+    "resnet50_conv3_first",
+)
 # Of most kinds one, for what OpenCL code has of its own. Each app but the longest runs every time, on one of the two.
 ON_OPENCL = ("harris", "hist", "iir_blur", "nl_means", "conv_layer", "depthwise_separable_conv", NETWORK[0])
 

@@ -29,7 +29,7 @@ def named(first: str, second: str) -> hl.Pipeline:
 @pytest.mark.parametrize("names", slow_but(COLLIDING[3:4], COLLIDING, further=COLLIDING[4:]))
 def test_loops_may_have_any_names(names: tuple[str, str], target: str) -> None:
     # Of those at random for a GPU, some have more threads than a block may have.
-    drawn = (("random", 1), ("random", 2)) if target == "host" else ()
+    drawn = (("random", 1),) if target == "host" else ()
     for strategy, seed in (("greedy", 0), *drawn):
         options = SearchOptions(strategy=strategy, seed=seed, refine=strategy == "greedy")
         result = metol.autoschedule(named(*names), target=target, options=options)
