@@ -34,7 +34,12 @@ def smoothed() -> hl.Pipeline:
 
 
 def planner_of(pipeline: hl.Pipeline) -> Planner:
-    return Planner(pipeline, SearchOptions(budget_seconds=None, restarts=False, anneal=False), target=SOME_TARGET, machine=SLOW_PAGES)
+    return Planner(
+        pipeline,
+        SearchOptions(budget_seconds=None, restarts=False, anneal=False),
+        target=SOME_TARGET,
+        machine=SLOW_PAGES,
+    )
 
 
 @pytest.mark.slow

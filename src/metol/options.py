@@ -6,6 +6,7 @@ from metol import _core
 from metol.errors import SearchError
 from metol.lower import LoweringOptions
 from metol.search import (
+    AlikeInline,
     Annealed,
     Batch,
     BeamSearch,
@@ -16,6 +17,8 @@ from metol.search import (
     RandomSearch,
     Refined,
     Restarts,
+    Restriction,
+    Retried,
     Sampled,
     Strategy,
     deviating,
@@ -92,6 +95,9 @@ class SearchOptions:
     off_root: bool = True
     """Whether costly Funcs at root in what was found are kept from there, one after the other, to see what else there
     is; on a CPU."""
+    inline_alike: bool = True
+    """Whether Funcs that are computed in what was found, and alike, are made inline together, one kind after the other,
+    to see what else there is; on a CPU."""
     anneal: bool = True
     """Whether simulated annealing goes on from what was found: it changes several decisions together."""
     sampling: bool | None = None
@@ -216,9 +222,15 @@ class SearchOptions:
         after = deviating if self.discrepancies else None
         found: Strategy = after(refined) if after else refined
         found = Restarts(found, after, seed=self.seed) if self.restarts else found
-        found = OffRoot(found, (greedy, narrow), after) if self.off_root and not is_gpu else found
+        denied = () if is_gpu else self._denied
+        found = Retried(found, denied, (greedy, narrow), after) if denied else found
         sweeps = _GPU_SWEEPS if is_gpu else _CPU_SWEEPS
         return Refined((Annealed(found, sweeps=sweeps, seed=self.seed),)) if self.anneal else found
+
+    @property
+    def _denied(self) -> tuple[Restriction, ...]:
+        """What a search on a CPU is denied after it has found something."""
+        return (*((OffRoot(),) if self.off_root else ()), *((AlikeInline(),) if self.inline_alike else ()))
 
     @property
     def batch(self) -> Batch:

@@ -1,6 +1,7 @@
 """What every search strategy must do: the same checks for all."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -213,6 +214,17 @@ def test_discrepancies_leave_the_rest_of_the_budget() -> None:
     )
     assert not found.is_complete
     assert found.candidates == inner.search(space_of("pyramid"), MODEL, Budget.start()).candidates
+
+
+def test_the_rest_of_a_budget_runs_from_now() -> None:
+    budget = replace(Budget.start(8), started=time.monotonic() - 6)
+    rest = budget.rest()
+    assert 1 < rest.seconds <= 2
+    assert not rest.part(0.5).is_spent()
+    assert budget.part(0.5).is_spent()
+    assert replace(budget, seconds=3.0).rest().is_spent()
+    assert Budget.start().rest().seconds is None
+    assert Budget.start(is_cancelled=lambda: True).rest().is_spent()
 
 
 @pytest.mark.parametrize(("width", "slack", "share"), [(0, 0.1, 0.5), (8, -0.1, 0.5), (8, 0.1, 0.0), (8, 0.1, 1.5)])

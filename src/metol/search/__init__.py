@@ -12,10 +12,10 @@ from metol.search.form import Form, draw_place
 from metol.search.frozen import Frozen
 from metol.search.grouping import FUSION_MODES, Grouping, one_kernel_each, require_fusion_mode
 from metol.search.monte_carlo import GUIDANCES, ROOT_CHOICES, SIMULATIONS, UCB_FORMS, MonteCarlo
-from metol.search.off_root import OffRoot
 from metol.search.random_search import RandomSearch
 from metol.search.refine import Refined
 from metol.search.restarts import Restarts
+from metol.search.retried import AlikeInline, OffRoot, Restriction, Retried
 from metol.search.rewriting import Rewriting, search_forms
 from metol.search.sampled import Sampled
 from metol.search.strategy import Budget, SearchResult, Strategy
@@ -26,6 +26,7 @@ __all__ = [
     "ROOT_CHOICES",
     "SIMULATIONS",
     "UCB_FORMS",
+    "AlikeInline",
     "Annealed",
     "Batch",
     "BeamSearch",
@@ -40,6 +41,8 @@ __all__ = [
     "RandomSearch",
     "Refined",
     "Restarts",
+    "Restriction",
+    "Retried",
     "Rewriting",
     "Sampled",
     "SearchResult",

@@ -101,7 +101,10 @@ void bind_options(py::module_& m) {
             py::arg("func"), "Has a Func computed at root, unless Halide compiles it inline alone.")
         .def(
             "keep_off_root", [](metol::SpaceOptions& options, int func) { options.off_root.push_back(func); },
-            py::arg("func"), "Has a Func computed elsewhere than at root, where another place is offered.");
+            py::arg("func"), "Has a Func computed elsewhere than at root, where another place is offered.")
+        .def(
+            "keep_inline", [](metol::SpaceOptions& options, int func) { options.kept_inline.push_back(func); },
+            py::arg("func"), "Has a Func inline, where that is offered.");
 }
 
 void bind_states(py::module_& m) {

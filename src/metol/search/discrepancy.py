@@ -37,7 +37,7 @@ class Discrepancies:
     """Buckets of each decision that are followed to the end, the cheapest first."""
     slack: float = 0.1
     """What the best end of them may cost more than the best so far, as a share of it, for descent to go on from it."""
-    share: float = 0.3
+    share: float = 0.38
     """Share of the budget's time after which no further decision is looked at: deviating from a good loop nest rarely
     helps much, so that only beams and descent have all of the time."""
 

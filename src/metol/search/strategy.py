@@ -42,6 +42,13 @@ class Budget:
         """Return a budget that ends when this share of the time is over; cancelled when this one is."""
         return self if self.seconds is None else replace(self, seconds=self.seconds * share)
 
+    def rest(self) -> "Budget":
+        """Return a budget of what is left of the time, that runs from now: shares of it are shares of what is left."""
+        if self.seconds is None:
+            return self
+        now = time.monotonic()
+        return replace(self, seconds=max(0.0, self.started + self.seconds - now), started=now)
+
     def turn_end(self, turns: int) -> float:
         """Return the `time.monotonic()` at which the first of so many equal turns ends; infinity without a limit."""
         now = time.monotonic()
@@ -137,6 +144,6 @@ def better_than(
     """
     if best.cost_seconds < first.cost_seconds:
         if after is not None and not budget.is_spent():
-            best = after(Known(best)).search(space, model, budget)
+            best = after(Known(best)).search(space, model, budget.rest())
         budget.tell(space, best)
     return replace(best, is_complete=first.is_complete and not budget.is_spent())

@@ -31,6 +31,7 @@ struct SpaceOptions {
     std::vector<int32_t> closed;                // Funcs in whose loops nothing may be computed
     std::vector<int32_t> at_root;               // Funcs that are computed at root, even where that is pointless
     std::vector<int32_t> off_root;              // Funcs that are not computed at root where another place is offered
+    std::vector<int32_t> kept_inline;           // Funcs that are inline where that is offered
     std::vector<std::vector<Decision>> frozen;  // [Funcs] the decisions of a frozen Func; empty for a free one
     // Of the children of a state that share a structural hash of this depth, only log2 are offered, chosen at random
     // (Anderson et al. 2021, §3.1); below 0 for all of them.

@@ -1,5 +1,9 @@
 #include "targets/locations.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <utility>
+
 namespace metol {
 
 std::vector<DecisionFamily> inline_and_root(const PipelineIndex& index, int func, const SpaceOptions& options) {
@@ -15,6 +19,19 @@ std::vector<DecisionFamily> inline_and_root(const PipelineIndex& index, int func
     }
     decision.kind = DecisionKind::Root;
     families.push_back({decision, {}});
+    return families;
+}
+
+std::vector<DecisionFamily> without_what_is_denied(std::vector<DecisionFamily> families, int func,
+                                                   const SpaceOptions& options) {
+    const auto is = [](DecisionKind kind) {
+        return [kind](const DecisionFamily& family) { return family.base.kind == kind; };
+    };
+    if (std::ranges::count(options.kept_inline, func) > 0 && std::ranges::any_of(families, is(DecisionKind::Inline))) {
+        std::erase_if(families, std::not_fn(is(DecisionKind::Inline)));
+    } else if (std::ranges::count(options.off_root, func) > 0 && families.size() > 1) {
+        std::erase_if(families, is(DecisionKind::Root));
+    }
     return families;
 }
 

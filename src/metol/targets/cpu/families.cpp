@@ -87,10 +87,6 @@ std::vector<DecisionFamily> location_families(const PipelineIndex& index, const 
     if (can_split) {
         add_splits(options, index, nest, func, sites.back(), families);
     }
-    const bool is_off_root = std::ranges::count(options.off_root, func) > 0;
-    if (is_off_root && families.size() > 1) {
-        std::erase_if(families, [](const DecisionFamily& one) { return one.base.kind == DecisionKind::Root; });
-    }
     return families;
 }
 
@@ -348,7 +344,7 @@ std::vector<DecisionFamily> families(const CpuParameters& machine, const Pipelin
     const FuncSchedule& schedule = nest[step.func];
     switch (step.kind) {
         case DecisionStep::Kind::Location:
-            return location_families(index, nest, step.func, options);
+            return without_what_is_denied(location_families(index, nest, step.func, options), step.func, options);
         case DecisionStep::Kind::Inner:
             if (schedule.is_computed()) {
                 return inner_families(machine, index, nest, step, options);

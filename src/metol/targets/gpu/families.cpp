@@ -163,7 +163,7 @@ std::vector<DecisionStep> steps(const PipelineIndex& index) {
 std::vector<DecisionFamily> families(const GpuParameters& machine, const PipelineIndex& index, const LoopNest& nest,
                                      const DecisionStep& step, const SpaceOptions& options) {
     if (step.kind == DecisionStep::Kind::Location) {
-        return location_families(machine, index, nest, step.func, options);
+        return without_what_is_denied(location_families(machine, index, nest, step.func, options), step.func, options);
     }
     if (step.kind == DecisionStep::Kind::Inner && has_threads(index, nest, step)) {
         return point_families(machine, index, nest, step, options);
