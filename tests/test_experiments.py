@@ -187,6 +187,12 @@ def test_unknown_experiments_are_refused() -> None:
     assert "no experiment" in done.stderr
 
 
+def test_applications_are_refused_by_what_has_subjects_of_its_own() -> None:
+    done = metol("bench", "harris", "blur", "--experiment", "scaling")
+    assert done.returncode == 2
+    assert "`--experiment scaling` has subjects of its own; leave `harris blur` out." in done.stderr
+
+
 @pytest.mark.slow
 def test_command_prints_and_writes_everything(tmp_path: Path) -> None:
     words = ("--schedulers", "metol,mullapudi2016", "--rounds", "1", "--json", "rows.jsonl", "--markdown", "page.md")

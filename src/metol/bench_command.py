@@ -24,7 +24,7 @@ from metol.bench_runs import (
 )
 from metol.destinations import require_writable
 from metol.errors import MetolError
-from metol.experiments import EXPERIMENTS
+from metol.experiments import EXPERIMENTS, get_experiment
 
 __all__ = ["SOURCE_HELP", "Seed", "Threads", "bench"]
 
@@ -150,8 +150,12 @@ def bench(
         raise MetolError(f"`--{wanted[0]}` takes one application after the other; leave `--jobs {jobs}` out.")
     if len(wanted) > 1:
         raise MetolError(f"`--{'` and `--'.join(wanted)}` are measurements of their own; ask for one at a time.")
-    is_on_gpu = gpu or _needs_device(experiment)
-    if gpu and not _needs_device(experiment) and wanted not in ([], ["search-speed"]):
+    about = None if experiment is None else get_experiment(experiment)
+    if apps and about and not about.takes_apps:
+        raise MetolError(f"`--experiment {experiment}` has subjects of its own; leave `{' '.join(apps)}` out.")
+    needs_device = about is not None and about.needs_device
+    is_on_gpu = gpu or needs_device
+    if gpu and not needs_device and wanted not in ([], ["search-speed"]):
         raise MetolError(f"`--{wanted[0]}` measures on the CPU; leave `--gpu` out.")
     require_writable(json)
     require_writable(markdown)
@@ -212,12 +216,3 @@ def _device(name: str | None, *, is_wanted: bool, is_run: bool, threads: int) ->
             "`--search-speed` to compare searches for it."
         )
     return device
-
-
-def _needs_device(experiment: str | None) -> bool:
-    """Tell whether an experiment, if any, runs on a GPU; raises MetolError where there is none of that name."""
-    if experiment is None:
-        return False
-    from metol.experiments import get_experiment
-
-    return get_experiment(experiment).needs_device

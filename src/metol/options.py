@@ -221,9 +221,9 @@ class SearchOptions:
         refined = Refined(tuple(starts))
         after = deviating if self.discrepancies else None
         found: Strategy = after(refined) if after else refined
-        found = Restarts(found, after, seed=self.seed) if self.restarts else found
         denied = () if is_gpu else self._denied
         found = Retried(found, denied, (greedy, narrow), after) if denied else found
+        found = Restarts(found, after, seed=self.seed) if self.restarts else found
         sweeps = _GPU_SWEEPS if is_gpu else _CPU_SWEEPS
         return Refined((Annealed(found, sweeps=sweeps, seed=self.seed),)) if self.anneal else found
 

@@ -230,7 +230,7 @@ def promised() -> hl.Pipeline:
 
 def test_access_beyond_what_the_bounds_query_tells_is_seen() -> None:
     places = (WIDTH - 5) * HEIGHT
-    assert f"its code touches source[{places + 4}] of {places}" in refusal(promised)
+    assert f"its code touches element {places + 4} of `source`, which has {places}" in refusal(promised)
     assert refusal(reads_directly) == ""
 
 
@@ -278,3 +278,25 @@ def test_update_is_named() -> None:
     assert gpu_refusal(build, [at_root, *calls], "host-opencl", USUAL_BLOCK).startswith(
         "of the kernel of `output`, update 0, a block has 2048 threads"
     )
+
+
+def beside_each_other(*, is_clamped: bool) -> hl.Pipeline:
+    """Two points beside each other of an image, where it may end earlier or not."""
+    source, output = hl.ImageParam(hl.UInt(8), 2, "source"), hl.Func("output")
+    source.set_estimates([(0, 101), (0, 50)])
+    values = hl.BoundaryConditions.repeat_edge(source) if is_clamped else source
+    output[X, Y] = values[X, Y] + values[X + 1, Y]
+    return finish(output, sizes=(100, 50))
+
+
+def test_an_input_of_which_outputs_of_the_estimated_size_need_more_is_told() -> None:
+    gate = make_gate(lambda: beside_each_other(is_clamped=False))
+    for enough in (((0, 101), (0, 50)), ((-3, 200), (-1, 51))):
+        assert gate.shortage({"source": enough}, {}) == ""
+    for short, told in (
+        (((0, 100), (0, 50)), "from 0 to 99 in dimension 0, and outputs of the estimated size 100x50 need 0 to 100"),
+        (((0, 101), (1, 50)), "from 1 to 50 in dimension 1, and outputs of the estimated size 100x50 need 0 to 49"),
+    ):
+        assert gate.shortage({"source": short}, {}) == f"Input `source` goes {told}"
+    assert make_gate(lambda: beside_each_other(is_clamped=True)).shortage({"source": ((0, 7), (0, 1))}, {}) == ""
+    assert gate.shortage({}, {}) == ""

@@ -28,7 +28,8 @@ def test_missing_input_estimate_names_the_dimension() -> None:
     with pytest.raises(MissingEstimateError) as caught:
         extract(depth_without_last_estimate())
     assert str(caught.value) == (
-        "Input `depth` has no estimate in dimension 2; call depth.set_estimate(...) or pass estimates={'depth': ...}."
+        "Input `depth` has no estimate in dimension 2; call depth.set_estimate(...), pass estimates={'depth': ...} or, "
+        "on the command line, --estimates FILE.json."
     )
 
 

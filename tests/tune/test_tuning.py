@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import planted_failures
 import pytest
 from brief_timing import BRIEF_RACES
@@ -201,6 +202,11 @@ def test_mode_that_does_not_exist_is_an_error(source: PipelineSource) -> None:
 def test_input_of_the_wrong_type_is_an_error(source: PipelineSource) -> None:
     with pytest.raises(GivenInputError, match="source"):
         autotune(source, inputs={"source": 3})
+
+
+def test_an_input_that_is_too_small_is_an_error(source: PipelineSource) -> None:
+    with pytest.raises(GivenInputError, match=r"in dimension 0, and outputs of .* give a larger one"):
+        autotune(source, inputs={"source": np.zeros((3, 5), np.uint8)})
 
 
 def test_records_that_cannot_be_written_are_an_error(source: PipelineSource, tmp_path: Path) -> None:

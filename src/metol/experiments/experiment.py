@@ -119,6 +119,8 @@ class Experiment(ABC):
     """What is measured: experiments that show the same rows in different ways share them."""
     needs_device: ClassVar[bool] = False
     """Whether it runs on a GPU."""
+    takes_apps: ClassVar[bool] = False
+    """Whether it is about the applications that are asked for; others have subjects of their own."""
 
     @abstractmethod
     def subjects(self, setting: Setting) -> Iterable[str]:

@@ -24,6 +24,8 @@ SEARCH = "search_s"
 class AppExperiment(Experiment):
     """An experiment about applications."""
 
+    takes_apps = True
+
     def subjects(self, setting: Setting) -> Sequence[str]:
         """What the applications are called."""
         return tuple(source.label for source in setting.sources)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from metol.measure.block_limits import BlockLimits
     from metol.measure.emulation import is_untold, run_emulated
     from metol.measure.extern_libraries import undefined_functions
-    from metol.measure.gate import BufferSizes
+    from metol.measure.gate import BufferSizes, Gate
     from metol.measure.given_inputs import GivenInputs
     from metol.measure.given_values import InputValue
     from metol.measure.kernel_inspection import inspect_kernels
@@ -43,6 +43,7 @@ __all__ = [
     "BufferSizes",
     "CheckOutcome",
     "Fallen",
+    "Gate",
     "GivenInputs",
     "InputValue",
     "Kernel",
@@ -95,6 +96,7 @@ _HOMES = {
     "Acceptance": "metol.measure.acceptance",
     "BlockLimits": "metol.measure.block_limits",
     "BufferSizes": "metol.measure.gate",
+    "Gate": "metol.measure.gate",
     "CheckOutcome": "metol.measure.size_checks",
     "GivenInputs": "metol.measure.given_inputs",
     "InputValue": "metol.measure.given_values",

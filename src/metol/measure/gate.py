@@ -155,6 +155,28 @@ class Gate:
         grown = self._growth(lowered, reference, outputs, probed_sizes(schedule, self._sizes))
         return grown or self._growth_of_estimates(lowered, kept, outputs)
 
+    def shortage(self, inputs: Mapping[str, Region], scalars: Mapping[str, float]) -> str:
+        """Tell which of these inputs has less than outputs of the estimated size need, or "" where none has.
+
+        Args:
+            inputs: Where some inputs begin, and how large they are, by name.
+            scalars: Values of some parameters, by name.
+        """
+        reference = self._reference((), is_at_root=False)
+        if reference is None:
+            return ""
+        names = list(reference.required({}, {}))
+        given = {name: inputs[base_name(name)] for name in names if base_name(name) in inputs}
+        outputs = [func.name() for func in self._build().outputs()]
+        needs = reference.required({**self._sizes.regions(outputs, names), **given}, {**self._sizes.scalars, **scalars})
+        for name, d, side, (low, extent) in _outside(needs, given):
+            if side is not None:
+                return (
+                    f"Input `{base_name(name)}` goes from {low} to {low + extent - 1} in dimension {d}, and outputs of "
+                    f"the estimated size {_size_text(self._sizes.outputs)} need {side.min} to {side.max}"
+                )
+        return ""
+
     def _excess(self, lowered: LoweredPipeline, outputs: list[str], *, may_grow: bool) -> str:
         """Tell which kernel asks for more than a block may have, at the sizes that the schedule is for or larger ones.
 

@@ -96,10 +96,6 @@ void check_estimate(const std::string& what, const Halide::Parameter& param, siz
     }
 }
 
-std::string call_text(const std::string& name) {
-    return "; call " + name + ".set_estimate(...) or pass estimates={'" + name + "': ...}.";
-}
-
 // "input.extent.1" of image "input" -> {"extent", 1}.
 std::optional<std::pair<std::string, size_t>> parse_size(const std::string& variable, const std::string& image) {
     if (variable.size() <= image.size() + 1 || variable.compare(0, image.size(), image) != 0) {
@@ -135,6 +131,11 @@ std::optional<double> size_value(const std::string& field, size_t d, const std::
 }
 
 }  // namespace
+
+std::string ways_to_estimate(const std::string& name) {
+    return "; call " + name + ".set_estimate(...), pass estimates={'" + name +
+           "': ...} or, on the command line, --estimates FILE.json.";
+}
 
 std::string without_suffixes(const std::string& text) {
     std::string result;
@@ -184,7 +185,7 @@ std::vector<Interval> Estimates::of_output(const hi::Function& func) {
         found = found ? found : own;
         if (!found) {
             missing("Output Func `" + name + "` has no estimate in dimension " + std::to_string(d) + " (`" +
-                    func.args()[static_cast<size_t>(d)] + "`)" + call_text(name));
+                    func.args()[static_cast<size_t>(d)] + "`)" + ways_to_estimate(name));
         }
         for (const Halide::Parameter& param : func.output_buffers()) {
             check_estimate("output `" + name + "`", param, static_cast<size_t>(d), given || !own ? *found : *own);
@@ -234,7 +235,7 @@ std::vector<Interval> Estimates::of_input(const Halide::Parameter& param) {
             found = Interval{buffer.dim(d).min(), buffer.dim(d).max()};
         }
         if (!found) {
-            missing("Input `" + name + "` has no estimate in dimension " + std::to_string(d) + call_text(name));
+            missing("Input `" + name + "` has no estimate in dimension " + std::to_string(d) + ways_to_estimate(name));
         }
         check_estimate("input `" + name + "`", param, static_cast<size_t>(d), *found);
         shape.push_back(*found);
@@ -340,7 +341,7 @@ void Estimates::require(const hi::Variable& variable) const {
         return;
     }
     const std::string name = without_suffixes(variable.param.name());
-    missing("Parameter `" + name + "` has no estimate, and a size depends on it" + call_text(name));
+    missing("Parameter `" + name + "` has no estimate, and a size depends on it" + ways_to_estimate(name));
 }
 
 void Estimates::check_all_used(const std::vector<std::string>& known_names) const {

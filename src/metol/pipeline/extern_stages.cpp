@@ -77,8 +77,8 @@ Edge read_argument(const Halide::ExternFuncArgument& argument, const hi::Functio
         const std::string shown = without_suffixes(producer.name);
         throw PipelineError(PipelineError::Kind::MissingEstimate,
                             "Func `" + shown + "` is read by the external function `" +
-                                function.extern_function_name() + "`, and how much of it is not known; call " + shown +
-                                ".set_estimates(...) or pass estimates={'" + shown + "': ...}.");
+                                function.extern_function_name() + "`, and how much of it is not known" +
+                                ways_to_estimate(shown));
     }
     edge.bounds = region.empty() ? region_written(own) : constant_region(region);
     edge.accesses = {access_along_loops(producer.dimensions(), own.args.size(), is_alike)};

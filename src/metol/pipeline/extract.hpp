@@ -28,6 +28,9 @@ struct UserEstimates {
 // A text with names as their author wrote them: Halide appends `$1`, `$2`, ... where one is used again.
 std::string without_suffixes(const std::string& text);
 
+// The end of a message about a missing estimate: what a user does about it.
+std::string ways_to_estimate(const std::string& name);
+
 // Bad input from a person. The binding code raises the class of metol.errors that `kind` names.
 class PipelineError : public std::runtime_error {
   public:

@@ -64,7 +64,7 @@ class Walk : public hi::IRVisitor {
             const Number place = values_.value(index, lane);
             const Number is_done = values_.value(predicate, lane);
             if (place && is_done && *is_done != 0 && (*place < first || *place >= first + all)) {
-                found = name + "[" + std::to_string(*place) + "] of " + std::to_string(all);
+                found = "element " + std::to_string(*place) + " of `" + name + "`, which has " + std::to_string(all);
                 return;
             }
         }

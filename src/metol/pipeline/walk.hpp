@@ -13,7 +13,7 @@
 
 namespace metol {
 
-// "f[312] of 300", or nothing.
+// "element 312 of `f`, which has 300", or nothing.
 std::string access_beyond(const hi::Stmt& code, const BufferRegions& regions, const BufferStrides& strides,
                           const std::map<std::string, double>& scalars);
 

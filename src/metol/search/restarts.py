@@ -38,7 +38,7 @@ class Restarts:
     """Coarse-to-fine passes of each beam."""
     seed: int = 0
     """Seed of the dropout."""
-    share: float = 0.4
+    share: float = 0.5
     """Share of the budget's time after which no further restart begins."""
 
     def __post_init__(self) -> None:

@@ -112,7 +112,7 @@ class Retried:
     """What looks for loop nests in such a space; coordinate descent in all of the space follows each."""
     after: Callable[[Strategy], Strategy] | None = None
     """Makes of a strategy one that goes on from what it finds: for what is found so, if that is better."""
-    share: float = 0.5
+    share: float = 0.46
     """Share of the budget's time after which no further space is looked at."""
 
     def __post_init__(self) -> None:

@@ -14,10 +14,12 @@ from typing import Any
 
 import halide as hl
 
-from metol.errors import TuningError
+from metol.errors import GivenInputError, TuningError
+from metol.framing import buffer_sizes
 from metol.lower import Schedule
 from metol.measure import (
     Acceptance,
+    Gate,
     GivenInputs,
     InputValue,
     LocalWorkbench,
@@ -29,7 +31,7 @@ from metol.measure import (
     save_pipeline,
 )
 from metol.options import SearchOptions
-from metol.pipeline import EstimateMap, base_name
+from metol.pipeline import EstimateMap, base_name, copy_pipeline
 from metol.planner import Planner
 from metol.targets import Machine, parse_target
 from metol.tune.machine_identity import fingerprint, machine_identity
@@ -93,6 +95,7 @@ class Problem:
         self._owned: list[Acceptance] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.source, self.label = self._source(named, estimates)
+        self._require_enough()
 
     @property
     def threads(self) -> int:
@@ -143,6 +146,22 @@ class Problem:
             yield judge
         finally:
             self._judges.put(judge)
+
+    def _require_enough(self) -> None:
+        """Raise GivenInputError where an input that was given has less than outputs of the estimated size need."""
+        if self.inputs is None:
+            return
+        sizes, target = buffer_sizes(self.planner.read), str(self.planner.target)
+        gate = Gate(lambda: copy_pipeline(self.planner.pipeline), sizes, target)
+        regions, scalars = {}, {}
+        for one in self.inputs.inputs:
+            if one.array is not None:
+                regions[one.name] = tuple(zip(one.mins, one.array.shape[::-1], strict=True))
+            elif one.number is not None:
+                scalars[one.name] = one.number
+        if told := gate.shortage(regions, scalars):
+            self.close()
+            raise GivenInputError(f"{told}; give a larger one, or smaller estimates.")
 
     def _source(self, named: Any, estimates: EstimateMap | None) -> tuple[PipelineSource, str]:
         """Where children get the pipeline from, and what people call it."""
