@@ -6,10 +6,11 @@ and neither coordinate descent nor another seed of the same beam comes back to i
 Where a place is not offered, the tilings that suit the others are what is left.
 """
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar
 
 from metol import _core
 from metol.errors import SearchError
@@ -19,76 +20,82 @@ from metol.search.strategy import Budget, Known, SearchResult, Strategy, better_
 __all__ = ["AlikeInline", "OffRoot", "Restriction", "Retried"]
 
 
-class Restriction(Protocol):
-    """What a search may be denied after it has found something."""
+@dataclass(frozen=True, slots=True)
+class Restriction(ABC):
+    """What a search may be denied after it has found something: one costly Func or kind of Funcs after the other."""
+
+    most: int = 4
+    """Funcs or kinds at most, those of the highest predicted time first."""
+    least_share: float = 0.05
+    """What takes less than this share of the predicted time stays as it is."""
+
+    subject: ClassVar[str]
+    """What messages call it."""
+
+    def __post_init__(self) -> None:
+        if self.most < 0:
+            raise SearchError(f"{self.subject}: a count of at least 0 is wanted, not {self.most}.")
 
     def spaces(self, space: _core.Space, model: _core.CostModel, found: SearchResult) -> list[_core.SpaceOptions]:
         """Return the spaces without what the result makes use of, those that promise most first."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class OffRoot:
-    """One costly Func after the other that is at root in a result is not computed there."""
-
-    most: int = 4
-    """Funcs at most, those of the highest predicted time first."""
-    least_share: float = 0.05
-    """Funcs that take less than this share of the predicted time stay where they are."""
-
-    def __post_init__(self) -> None:
-        if self.most < 0:
-            raise SearchError(f"Keeping Funcs off root wants a count of at least 0, not {self.most}.")
-
-    def spaces(self, space: _core.Space, model: _core.CostModel, found: SearchResult) -> list[_core.SpaceOptions]:
-        """Return a space for each such Func."""
         seconds = space.func_seconds(found.state, model)
-        at_root = [func for func, placement in _computed(space, found) if placement == _core.Placement.ROOT]
-        costly = [func for func in at_root if seconds[func] >= self.least_share * found.cost_seconds]
-        spaces = []
-        for func in sorted(costly, key=lambda func: -seconds[func])[: self.most]:
-            spaces.append(space.options)
-            spaces[-1].keep_off_root(func)
-        return spaces
-
-
-@dataclass(frozen=True, slots=True)
-class AlikeInline:
-    """Funcs that are computed in a result, and alike, are all inline: one kind after the other."""
-
-    most: int = 4
-    """Kinds at most, those of the highest predicted time first."""
-    least_share: float = 0.05
-    """Kinds that take less than this share of the predicted time stay as they are."""
-
-    def __post_init__(self) -> None:
-        if self.most < 0:
-            raise SearchError(f"Kinds of Funcs that are inline want a count of at least 0, not {self.most}.")
-
-    def spaces(self, space: _core.Space, model: _core.CostModel, found: SearchResult) -> list[_core.SpaceOptions]:
-        """Return a space for each such kind."""
-        seconds = space.func_seconds(found.state, model)
-        kinds: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        for func, _ in _computed(space, found):
-            if space.dag.funcs[func].is_inlinable:
-                kinds[_kind(space.dag, func)].append(func)
-        times = [(sum(seconds[func] for func in funcs), funcs) for funcs in kinds.values()]
+        computed = [
+            (schedule.func, schedule.placement)
+            for schedule in found.state.describe()
+            if schedule.placement != _core.Placement.INLINE and not space.dag.funcs[schedule.func].is_output
+        ]
+        times = [(sum(seconds[func] for func in funcs), funcs) for funcs in self._kinds(space.dag, computed)]
         costly = [one for one in times if one[0] >= self.least_share * found.cost_seconds]
         spaces = []
         for _, funcs in sorted(costly, key=lambda one: -one[0])[: self.most]:
             spaces.append(space.options)
             for func in funcs:
-                spaces[-1].keep_inline(func)
+                self._deny(spaces[-1], func)
         return spaces
 
+    @abstractmethod
+    def _kinds(
+        self, dag: _core.PipelineDag, computed: Sequence[tuple[int, _core.Placement]]
+    ) -> Iterable[Sequence[int]]:
+        """Return the Funcs that are denied together, of those that have loops of their own, and where."""
 
-def _computed(space: _core.Space, found: SearchResult) -> list[tuple[int, _core.Placement]]:
-    """Return the Funcs that have loops of their own, but for outputs, and where."""
-    return [
-        (schedule.func, schedule.placement)
-        for schedule in found.state.describe()
-        if schedule.placement != _core.Placement.INLINE and not space.dag.funcs[schedule.func].is_output
-    ]
+    @abstractmethod
+    def _deny(self, options: _core.SpaceOptions, func: int) -> None:
+        """Restrict a space."""
+
+
+class OffRoot(Restriction):
+    """One costly Func after the other that is at root in a result is not computed there."""
+
+    __slots__ = ()
+    subject = "Keeping Funcs off root"
+
+    def _kinds(
+        self, dag: _core.PipelineDag, computed: Sequence[tuple[int, _core.Placement]]
+    ) -> Iterable[Sequence[int]]:
+        return [(func,) for func, placement in computed if placement == _core.Placement.ROOT]
+
+    def _deny(self, options: _core.SpaceOptions, func: int) -> None:
+        options.keep_off_root(func)
+
+
+class AlikeInline(Restriction):
+    """Funcs that are computed in a result, and alike, are all inline: one kind after the other."""
+
+    __slots__ = ()
+    subject = "Kinds of Funcs that are inline"
+
+    def _kinds(
+        self, dag: _core.PipelineDag, computed: Sequence[tuple[int, _core.Placement]]
+    ) -> Iterable[Sequence[int]]:
+        kinds: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for func, _ in computed:
+            if dag.funcs[func].is_inlinable:
+                kinds[_kind(dag, func)].append(func)
+        return kinds.values()
+
+    def _deny(self, options: _core.SpaceOptions, func: int) -> None:
+        options.keep_inline(func)
 
 
 def _kind(dag: _core.PipelineDag, func: int) -> tuple[object, ...]:

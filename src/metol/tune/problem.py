@@ -87,6 +87,7 @@ class Problem:
         require_device(self.planner.target)
         _ = self.planner.dag  # raises where the search cannot describe the pipeline: there is nothing to tune then
         self.inputs = _given(inputs, self.planner.pipeline)
+        self._require_enough()
         self.identity: Mapping[str, Any] = machine_identity(self.planner.machine)
         digest = "" if self.inputs is None else self.inputs.digest
         terms = SearchTerms(self.threads, self.options.fixed_sizes, self.options.may_alias, is_cold, digest)
@@ -95,7 +96,6 @@ class Problem:
         self._owned: list[Acceptance] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.source, self.label = self._source(named, estimates)
-        self._require_enough()
 
     @property
     def threads(self) -> int:
@@ -160,7 +160,6 @@ class Problem:
             elif one.number is not None:
                 scalars[one.name] = one.number
         if told := gate.shortage(regions, scalars):
-            self.close()
             raise GivenInputError(f"{told}; give a larger one, or smaller estimates.")
 
     def _source(self, named: Any, estimates: EstimateMap | None) -> tuple[PipelineSource, str]:
