@@ -16,6 +16,7 @@ import halide as hl
 from metol.candidates import ORIGINS, Choice, first_accepted
 from metol.errors import ExtractionError, MetolError, MissingToolError
 from metol.framing import buffer_sizes
+from metol.heap import gives_back_memory
 from metol.interrupts import uninterrupted
 from metol.kernel_report import KernelReport
 from metol.lower import LoweringOptions, Schedule
@@ -94,6 +95,7 @@ class Result:
         return "; ".join(filter(None, (costed, predicted, fallback)))
 
 
+@gives_back_memory
 def autoschedule(
     pipeline: hl.Pipeline | hl.Func,
     *,
@@ -193,8 +195,8 @@ def autoschedule(
 
 
 def _lower_again(choice: Choice) -> Callable[[LoweringOptions], Schedule] | None:
-    lower = choice.candidate.lower
-    return None if lower is None else lambda rules: replace(choice.schedule, directives=lower(rules))
+    lower, schedule = choice.candidate.lower, choice.schedule
+    return None if lower is None else lambda rules: replace(schedule, directives=lower(rules))
 
 
 def _refused(pipeline: hl.Pipeline, refusals: Sequence[str]) -> MetolError:

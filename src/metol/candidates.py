@@ -187,19 +187,22 @@ def searched_candidates(
         options: What lowering goes by.
         model: What it predicted run times with.
     """
+    # What lowers outlives the search, and must not keep all that this has remembered.
+    dag, rfactors, stagings, real_func_count = form.dag, form.rfactors, form.stagings, start.dag.real_func_count
 
-    def lower(state: _core.States, rules: LoweringOptions) -> tuple[Directive, ...]:
-        scheduled = target_directives(machine, form.dag, state.describe(), rules)
-        return rewritten_directives(form.dag, form.rfactors, scheduled, start.dag.real_func_count, form.stagings)
+    def lower(schedules: Sequence[_core.FuncSchedule], rules: LoweringOptions) -> tuple[Directive, ...]:
+        scheduled = target_directives(machine, dag, schedules, rules)
+        return rewritten_directives(dag, rfactors, scheduled, real_func_count, stagings)
 
     def versions(origin: str, state: _core.States, cost_seconds: float) -> Iterator[Candidate]:
         nest = partial(nest_of, start, form, state, specialize_estimate=options.specialize_estimate)
-        made = partial(lower, state, options)
-        yield Candidate(origin, made, cost_seconds, partial(lower, state), nest)
+        schedules = state.describe()
+        made = partial(lower, schedules, options)
+        yield Candidate(origin, made, cost_seconds, partial(lower, schedules), nest)
         # Whoever goes on has refused it, or measures all that there are.
-        careful = partial(lower, state, replace(options, masks_descending_loads=False))
+        careful = partial(lower, schedules, replace(options, masks_descending_loads=False))
         if careful() != made():
-            yield Candidate(origin, careful, cost_seconds, partial(lower, state), nest)
+            yield Candidate(origin, careful, cost_seconds, partial(lower, schedules), nest)
 
     yield from versions("search", found.state, found.cost_seconds)
     for state in found.alternatives[:_MOST_ALTERNATIVES]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import halide as hl
 
 from metol.errors import MetolError, TuningError
+from metol.heap import gives_back_memory
 from metol.interrupts import first_interrupt
 from metol.measure import InputValue, PipelineSource
 from metol.options import STRATEGIES, SearchOptions
@@ -54,6 +55,7 @@ _SAMPLES = 32
 _DEFAULT_BUDGET = "10min"
 
 
+@gives_back_memory
 def autotune(
     pipeline: hl.Pipeline | hl.Func | PipelineSource | str,
     *,
