@@ -275,10 +275,49 @@ def test_safe_schedule_is_taken_where_all_that_was_found_is_refused(monkeypatch:
     ExactRuns("blur").check(result.schedule)
 
 
+def refuse_first(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    real, refused = Acceptance.refusal, []
+
+    def refusal(self: Acceptance, schedule: metol.Schedule) -> str:
+        if len(refused) < count:
+            refused.append(schedule)
+            return "planted"
+        return real(self, schedule)
+
+    monkeypatch.setattr(Acceptance, "refusal", refusal)
+
+
+# Each finds one schedule, and no other.
+ONE_EACH = {
+    "x86-64-linux-avx2": SearchOptions(strategy="random", refine=False),
+    "cuda": SearchOptions(strategy="grouping", fusion="no-fusion"),
+}
+
+
+@pytest.mark.parametrize("target", ONE_EACH)
+def test_narrower_spaces_are_searched_where_all_that_was_found_is_refused(
+    monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    refuse_first(monkeypatch, 1)
+    gpu = "a100" if target == "cuda" else None
+    result = metol.autoschedule(blur(), target=target, gpu=gpu, options=ONE_EACH[target])
+    assert (result.origin, result.fallbacks) == ("narrower", ("the best found: planted",))
+    assert 0 < result.predicted_seconds < 1
+    assert "this is the best found in a narrower space" in result.summary()
+
+
+def test_spaces_become_ever_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_first(monkeypatch, 3)
+    result = metol.autoschedule(chain(), target="x86-64-linux-avx2", options=ONE_EACH["x86-64-linux-avx2"])
+    assert (result.origin, len(result.fallbacks)) == ("narrower", 3)
+    calls = {directive.call for directive in result.schedule.directives}
+    assert Call.VECTORIZE in calls
+    assert not calls & {Call.COMPUTE_AT, Call.UNROLL}
+
+
 def test_each_func_gets_a_kernel_where_all_that_was_found_for_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, "target_directives", UNROLLED)
-    options = SearchOptions(strategy="grouping", fusion="no-fusion")  # finds one schedule, and no other
-    result = metol.autoschedule(blur(), target="cuda", gpu="a100", options=options)
+    refuse_first(monkeypatch, 4)
+    result = metol.autoschedule(blur(), target="cuda", gpu="a100", options=ONE_EACH["cuda"])
     assert result.origin == "safe"
     funcs = {
         call: {directive.func for directive in result.schedule.directives if directive.call is call}

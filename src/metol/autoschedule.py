@@ -165,7 +165,7 @@ def autoschedule(
     with planner.acceptance() as acceptance:
         found = planner.search(is_cancelled, foresee=acceptance.foresee)
         choice, refusals = first_accepted(
-            found.candidates,
+            planner.in_narrower_spaces(found.candidates, is_cancelled),
             planner.frame,
             acceptance.refusal,
             lambda schedule: _inspect(planner, schedule) if verify else Verification(),

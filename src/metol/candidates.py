@@ -57,6 +57,7 @@ _MOST_SPILLING = 5
 ORIGINS = {
     "search": "the best found",
     "alternative": "the next best found",
+    "narrower": "the best found in a narrower space",
     "safe": "the safe schedule",
     "root": "the plain schedule, everything at root",
     "none": "no schedule at all, everything inline",

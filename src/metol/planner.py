@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,6 +60,14 @@ _CHARGED_FACTOR = 1.5
 _LEAST_JOINT_GAIN = 0.1
 # Of the budget, what the search without joints may take where there are any.
 _PLAIN_SHARE = 0.5
+# Where all that a search has found is refused: what the spaces of further searches do without, more and more of it.
+_NARROWER = (
+    ("allow_sliding", "allow_storage", "allow_nested_parallel"),
+    ("allow_unroll", "allow_reductions", "allow_split"),
+    ("allow_compute_at",),
+)
+# As long as so much of the budget would, these searches may take, all together.
+_NARROWER_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +192,35 @@ class Planner:
         candidates = itertools.chain(candidates, last_resorts(start, self.machine, self.lowering))
         found = replace(found, candidates=sum(result.candidates for _, result in ways))
         return Found(candidates, form, found, seconds, all(result.is_complete for _, result in ways))
+
+    def in_narrower_spaces(
+        self, candidates: Iterable[Candidate], is_cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[Candidate]:
+        """Yield candidates, and before those that need no search, what there is in narrower spaces.
+
+        These are searched when it comes to that: where all that is in the whole space is refused.
+        """
+        for candidate in candidates:
+            if candidate.origin == "safe":
+                yield from self._narrower_candidates(is_cancelled)
+            yield candidate
+
+    def _narrower_candidates(self, is_cancelled: Callable[[], bool]) -> Iterator[Candidate]:
+        start = self.form()
+        options = start.space.options
+        strategy = replace(self.options, strategy="greedy", refine=True).make(self.machine)
+        seconds = self.options.budget_seconds
+        budget = Budget.start(None if seconds is None else _NARROWER_SHARE * seconds, is_cancelled)
+        for parts in _NARROWER:
+            if budget.is_spent():
+                return
+            for part in parts:
+                setattr(options, part, False)
+            form = replace(start, space=start.space.restrict(options))
+            with contextlib.suppress(DeadEndError):
+                found = strategy.search(form.space, self.model, budget)
+                best = next(searched_candidates(start, form, found, self.machine, self.lowering, self.model))
+                yield replace(best, origin="narrower")
 
     def _joints(self) -> tuple[Joint, ...]:
         """Outputs that may share all their loops."""

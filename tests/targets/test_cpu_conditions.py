@@ -8,8 +8,10 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import SOME_TARGET, WIDE_TARGET, X, Y, finish, func_named, image, make_space
+from small_pipelines import SOME_TARGET, WIDE_TARGET, X, Y, finish, func_named, image, make_space, some_machine
 
+from metol import autoschedule
+from metol.lower import Call
 from metol.pipeline import extract
 
 SIZE, LANES = 512, 16
@@ -111,3 +113,29 @@ def test_wide_vectors_leave_lanes_out(across: bool) -> None:
     assert {row["scalar_loads_per_vector"] for row in rows} <= {0.0, 1.0}  # a factor that all lanes share
     is_stored_each_time = min(row["vector_stores"] / row["num_vectors"] for row in rows) >= 1
     assert is_stored_each_time == across
+
+
+def sums_of_rows(*, wide: bool) -> hl.Pipeline:
+    """Sums of as many values as are said, of each row; or of rows that follow each other, as in a sparse matrix."""
+    ends, values = hl.ImageParam(hl.Int(32), 1, "ends"), image(SIZE, SIZE) if wide else image(100 * SIZE)
+    total = hl.Func("total")
+    r = hl.RDom([(0, SIZE)], "r")
+    total[Y] = hl.i32(0)
+    if wide:
+        r.where(r.x < ends[Y])
+        total[Y] += values[r.x, Y]
+    else:
+        r.where(ends[Y] + r.x < ends[Y + 1])
+        total[Y] += values[hl.clamp(ends[Y] + r.x, 0, values.dim(0).extent() - 1)]
+    ends.set_estimates([(0, SIZE + 1)])
+    return finish(total, sizes=(SIZE,))
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_sums_whose_ends_are_read_are_for_several_tasks(wide: bool) -> None:
+    """Unrolled, they would ask for the ends of rows beyond the last; everything that was found went that way."""
+    result = autoschedule(sums_of_rows(wide=wide), target=SOME_TARGET, machine=some_machine(), threads=2)
+    assert (result.origin, result.fallbacks) == ("search", ())
+    update = [one for one in result.schedule.directives if one.stage == 1]
+    assert Call.PARALLEL in {one.call for one in update}
+    assert Call.UNROLL not in {one.call for one in update}
