@@ -164,8 +164,8 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
                 auto& sizes = family.choices[static_cast<size_t>(loop)];
                 const bool in_threes = is_of_sums && loop != vector_loop;
                 // Unrolled, a condition is evaluated for points that a guard leaves out, and loads what is not there.
-                const bool is_read_ahead = unit == 1 && stage.has_loading_condition &&
-                                           stage.condition_loops[static_cast<size_t>(loop)] != 0;
+                const bool is_read_ahead =
+                    unit == 1 && stage.has_loading_condition && stage.condition_loops[static_cast<size_t>(loop)] != 0;
                 sizes = options.allow_unroll && !is_read_ahead ? tile_sizes(loops[loop].extent(), unit, in_threes)
                                                                : std::vector<int32_t>{unit};
             }
