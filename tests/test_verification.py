@@ -8,11 +8,11 @@ import halide as hl
 import pytest
 from command_line import metol as command
 from gpu_by_hand import Build, computed_a_block, in_shared_memory, tiled
-from small_pipelines import chain, matmul, schedule_with, sizes_of
+from small_pipelines import X, chain, finish, image, matmul, schedule_with, sizes_of
 
 import metol
 from metol import planner, verification
-from metol.errors import MissingDeviceError, MissingToolError
+from metol.errors import MetolError, MissingDeviceError, MissingToolError
 from metol.lower import Call, Directive, describe_funcs
 from metol.measure import BlockLimits, CheckOutcome, SizeCheck, inspect_kernels
 from metol.options import SearchOptions
@@ -249,3 +249,14 @@ def test_kernels_alone_are_compiled_where_nothing_is_to_be_run(monkeypatch: pyte
 def test_a_cpu_has_no_kernels_to_compile() -> None:
     result = metol.autoschedule(chain(), options=QUICK, verify="kernels")
     assert result.verification == ""
+
+
+@pytest.mark.parametrize("is_input", [True, False])
+def test_what_numpy_has_no_type_for_is_told_at_once(is_input: bool) -> None:
+    source = image(64, pixel=hl.BFloat(16) if is_input else hl.Float(32), name="source")
+    output = hl.Func("doubled")
+    output[X] = hl.cast(hl.Float(32) if is_input else hl.BFloat(16), 2 * hl.f32(source[X]))
+    pipeline = finish(output, sizes=(64,))
+    with pytest.raises(MetolError, match=f"`{'source' if is_input else 'doubled'}.*` holds bfloat16, which NumPy"):
+        metol.autoschedule(pipeline, verify=True, threads=2)
+    assert metol.autoschedule(pipeline, threads=2).origin == "search"

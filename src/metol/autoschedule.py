@@ -24,7 +24,7 @@ from metol.options import SearchOptions
 from metol.pipeline import EstimateMap, strip_schedules
 from metol.planner import Planner
 from metol.targets import Machine
-from metol.verification import Verification, missing_device, require_means, verify_for
+from metol.verification import Verification, missing_device, require_means, require_types, verify_for
 
 __all__ = ["Result", "autoschedule"]
 
@@ -144,7 +144,8 @@ def autoschedule(
         MissingToolError: `verify` is asked for CUDA, and there is neither a GPU here nor NVIDIA's assembler.
         MissingDeviceError: `verify` is asked for OpenCL, and there is no device here.
         KeepError: A Func of `keep` is not in the pipeline, or its schedule names loops of one that is scheduled anew.
-        MetolError: Halide refuses all there is to try, everything inline at last; the pipeline is as it was.
+        MetolError: Halide refuses all there is to try, everything inline at last; the pipeline is as it was. Or
+            `verify` is asked for what cannot be run from Python.
     """
     started = time.monotonic()
     planner = Planner(
@@ -162,6 +163,8 @@ def autoschedule(
         raise MetolError(f"`verify` is True, False or `{_KERNELS}`, not `{verify}`.")
     if verify:
         require_means(planner.target, runs=runs)
+        if runs:
+            require_types(planner.frame)
     with planner.acceptance() as acceptance:
         found = planner.search(is_cancelled, foresee=acceptance.foresee)
         choice, refusals = first_accepted(

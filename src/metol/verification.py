@@ -9,7 +9,7 @@ from typing import Any
 
 import halide as hl
 
-from metol.errors import KernelError, MissingDeviceError, MissingToolError
+from metol.errors import KernelError, MetolError, MissingDeviceError, MissingToolError
 from metol.kernel_report import KernelReport, judge_kernel, launched_of
 from metol.lower import Schedule
 from metol.measure import (
@@ -22,11 +22,19 @@ from metol.measure import (
     run_emulated,
     verify_schedule,
 )
-from metol.pipeline import EstimateMap
+from metol.pipeline import EstimateMap, base_name
 from metol.targets import Machine, can_run, missing_processor, parse_target
 from metol.targets.gpu import GpuMachine, detect_gpu, has_opencl_device
 
-__all__ = ["Verification", "has_cuda", "missing_device", "require_device", "require_means", "verify_for"]
+__all__ = [
+    "Verification",
+    "has_cuda",
+    "missing_device",
+    "require_device",
+    "require_means",
+    "require_types",
+    "verify_for",
+]
 
 # What takes longer at one size on a GPU that is emulated is left to those that have one.
 _EMULATION_SECONDS = 60.0
@@ -122,6 +130,21 @@ def require_means(target: str, *, runs: bool = True) -> None:
             require_device(target)
     elif not runs or missing_device(target):
         find_ptxas()
+
+
+def require_types(frame: Schedule) -> None:
+    """Make sure that what goes into a pipeline and comes out of it can be passed from Python.
+
+    Raises:
+        MetolError: NumPy does not have the type of a buffer.
+    """
+    buffers = {estimate.name for estimate in frame.estimates if estimate.bounds}
+    for func in frame.funcs:
+        if func.name in buffers and any(name.startswith("bfloat") for name in func.types):
+            raise MetolError(
+                f"`{base_name(func.name)}` holds bfloat16, which NumPy does not have, so that nothing can be run from "
+                "Python: schedule the pipeline without `verify`, or verify one that takes and gives float32."
+            )
 
 
 def verify_for(

@@ -1,5 +1,7 @@
 """Regions against numbers worked out by hand, and against Halide's own bounds inference."""
 
+from collections.abc import Callable
+
 import halide as hl
 import numpy as np
 import pytest
@@ -126,6 +128,29 @@ def test_an_unbounded_read_names_func_access_and_dimension() -> None:
     access = r"Func `output` reads `source\(x, source\(x, y\)\)` in dimension 1 .*clamp"
     with pytest.raises(ExtractionError, match=access):
         extract(single(source[X, source[X, Y]]))
+
+
+MASKED = {
+    "a power of two": (lambda value: value & 1023, (0, 1023)),
+    "the mask first": (lambda value: hl.i32(1023) & value, (0, 1023)),
+    "some bits": (lambda value: value & 0x55, (0, 0x55)),
+    "without a sign": (lambda value: hl.i32((hl.u32(value) * hl.u32(2654435761)) & hl.u32(255)), (0, 255)),
+    "no more than it has": (lambda value: hl.clamp(value, 0, 9) & 15, (0, 9)),
+}
+
+
+@pytest.mark.parametrize(("masked", "wanted"), MASKED.values(), ids=MASKED.keys())
+def test_what_is_masked_is_no_greater_than_the_mask(
+    masked: Callable[[hl.Expr], hl.Expr], wanted: tuple[int, int]
+) -> None:
+    source, table = image("source", (16, 12), hl.Int(32)), image("table", (1024,))
+    assert read_region(table[masked(source[X, Y])], "table_im", [(0, 15), (0, 11)]) == [wanted]
+
+
+def test_a_mask_with_a_sign_bounds_nothing() -> None:
+    source = image("source", (16, 12), hl.Int(32))
+    with pytest.raises(ExtractionError, match="unbounded"):
+        extract(single(source[X, source[X, Y] & -2]))
 
 
 def test_an_image_read_directly_follows_the_funcs() -> None:

@@ -2,9 +2,10 @@
 
 import halide as hl
 import pytest
-from small_pipelines import X, Y, finish, func_named, image, make_space
+from small_pipelines import SOME_TARGET, X, Y, finish, func_named, image, make_space, some_machine
 
-from metol import _core
+from metol import _core, autoschedule
+from metol.lower import Call
 from metol.pipeline import extract
 from metol.targets import propose_rfactors
 from metol.targets.cpu import CpuMachine
@@ -12,6 +13,7 @@ from metol.targets.cpu import CpuMachine
 DEPTH = 64
 LONG = 4096
 SIZES = 48, 40
+WIDE = 4096
 ROLLOUTS = 200
 
 
@@ -64,3 +66,44 @@ def test_nor_are_they_factored(condition: str) -> None:
     at_root = next(nest for nest in nests if nest[func_named(dag, "summed")].placement == _core.Placement.ROOT)
     machine = CpuMachine.default(threads=4)
     assert bool(propose_rfactors(machine, dag, at_root, [func.stages[1]])) == (condition != "point")
+
+
+def sums_of_lengths(depth: int, *, condition: str = "read") -> hl.Pipeline:
+    """Sums down columns, in an output of one dimension, which Halide makes no right vectors of."""
+    lengths, source, summed = hl.ImageParam(hl.Int(32), 1, "lengths"), image(WIDE, depth), hl.Func("summed")
+    k = domain(condition, depth, X)
+    if condition != "point":
+        k.where(k.x < lengths[X])
+    summed[X] = 0
+    summed[X] += source[X, k.x]
+    lengths.set_estimates([(0, WIDE)])
+    return finish(summed, sizes=(WIDE,))
+
+
+def proposed(pipeline: hl.Pipeline) -> list[_core.Rfactor]:
+    """What is proposed where the output runs in tasks already."""
+    dag = extract(pipeline)
+    space = make_space(dag)
+    (func,) = dag.outputs
+    nest = space.rollout(space.root(), [0]).describe()
+    options = propose_rfactors(CpuMachine.default(threads=4), dag, nest, [dag.funcs[func].stages[1]])
+    return [rfactor for each in options for rfactor in each]
+
+
+@pytest.mark.parametrize("depth", [LONG, 500, 509])
+def test_where_the_end_is_read_they_are_factored_in_whole_parts(depth: int) -> None:
+    factors = [factor for rfactor in proposed(sums_of_lengths(depth)) for *_, factor in rfactor.splits]
+    assert factors
+    assert all(depth % factor == 0 for factor in factors)
+
+
+def test_but_not_where_a_place_ends_them() -> None:
+    assert proposed(sums_of_lengths(LONG, condition="point")) == []
+
+
+def test_sums_that_end_where_is_read_run_in_vectors() -> None:
+    result = autoschedule(sums_of_lengths(500), target=SOME_TARGET, machine=some_machine(), threads=2)
+    assert (result.origin, result.fallbacks) == ("search", ())
+    calls = {one.call for one in result.schedule.directives if one.stage == 1}
+    assert {Call.VECTORIZE, Call.RFACTOR} <= {one.call for one in result.schedule.directives}
+    assert Call.VECTORIZE in calls

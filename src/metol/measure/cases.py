@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from metol.errors import MissingEstimateError
+from metol.errors import MetolError, MissingEstimateError
 from metol.measure.case import Array, BufferShape, Case, Input
 from metol.measure.case_names import AWKWARD, ESTIMATED, SMALL_EXTENT
 from metol.measure.compiled import CompiledPipeline
@@ -234,6 +234,8 @@ def _shrink(region: _Region) -> _Region:
 
 
 def _buffer_shape(kind: Any, region: _Region) -> BufferShape:
+    if str(kind).startswith("bfloat"):
+        raise MetolError(f"NumPy has no {kind}, so that no buffer of it can be passed from Python, and nothing be run.")
     return BufferShape(str(kind), region.mins, region.extents, tuple(range(len(region.extents))))
 
 

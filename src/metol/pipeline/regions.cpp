@@ -14,6 +14,14 @@ class NotConvertible : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// A value that is masked is no greater than the mask, which Halide's bounds do not know of one without bounds.
+Expr within_mask(const Expr& masked, const Expr& mask) {
+    const auto value = hi::as_const_int(mask);
+    const auto unsigned_value = hi::as_const_uint(mask);
+    const bool is_mask = value ? *value >= 0 : unsigned_value.has_value();
+    return is_mask ? hi::Max::make(hi::Min::make(masked, mask), hi::make_zero(masked.type())) : masked;
+}
+
 // Puts estimates in, and makes reads of images calls to Funcs: a read at a constant coordinate has bounds of its type
 // then, not a symbolic value.
 class PutEstimatesIn : public hi::IRGraphMutator {
@@ -30,6 +38,9 @@ class PutEstimatesIn : public hi::IRGraphMutator {
     Expr visit(const Call* op) override {
         const Expr expr = hi::IRGraphMutator::visit(op);
         const Call* call = expr.as<Call>();
+        if (call && call->is_intrinsic(Call::bitwise_and)) {
+            return within_mask(within_mask(expr, call->args[0]), call->args[1]);
+        }
         if (!call || call->call_type != Call::Image) {
             return expr;
         }

@@ -206,6 +206,18 @@ void mark_loops(const ExprGraph& graph, int32_t id, std::vector<uint8_t>& seen, 
     }
 }
 
+bool turns_along_pure_loop(const ExprGraph& graph, int32_t condition, const Stage& stage) {
+    std::vector<uint8_t> seen(static_cast<size_t>(graph.size()));
+    std::vector<uint8_t> turning(stage.loops.size());
+    mark_loops(graph, condition, seen, turning);
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (turning[i] != 0 && !stage.loops[i].is_reduction) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Adding a literal folds into the address; leaves are no operations.
 bool is_free_address(const ExprGraph& graph, const ExprNode& node) {
     if (node.args.empty() || node.kind == ExprKind::Likely) {
@@ -294,7 +306,9 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
         stage.has_data_dependent_write = stage.has_data_dependent_write || contains_load(graph, coordinate, loads);
     }
     for (int32_t condition : roots.conditions) {
-        stage.has_loading_condition = stage.has_loading_condition || contains_load(graph, condition, loads);
+        const bool is_loading = contains_load(graph, condition, loads);
+        stage.has_loading_condition = stage.has_loading_condition || is_loading;
+        stage.ends_by_place = stage.ends_by_place || (!is_loading && turns_along_pure_loop(graph, condition, stage));
     }
     count(stage.has_data_dependent_write ? OpClass::Scatter : OpClass::Store, static_cast<float>(roots.values.size()));
     for (const auto& [producer, found] : groups) {

@@ -15,12 +15,16 @@ from metol.pipeline import PipelineDag
 __all__ = ["RfactorPlan", "can_be_rfactored"]
 
 
-def can_be_rfactored(stage: _core.Stage, schedule: _core.FuncSchedule, *, inside: bool = False) -> bool:
+def can_be_rfactored(
+    stage: _core.Stage, schedule: _core.FuncSchedule, *, inside: bool = False, in_whole_parts: bool = False
+) -> bool:
     """Whether an update is one that Halide can compute in two steps, and its Func at root, or inside another if it may.
 
-    Where `k <= y` ends a loop, Halide asks for whole parts of it, of inputs, too.
+    Where `k <= y` ends a loop, Halide asks for whole parts of it, of inputs, too. Where `k < count[y]` does, it asks
+    for no more than without, as long as parts are whole.
     """
-    can_be_split = stage.is_associative and stage.has_safe_identities and not stage.ends_by_point
+    is_asked_for = stage.ends_by_place if in_whole_parts else stage.ends_by_point
+    can_be_split = stage.is_associative and stage.has_safe_identities and not is_asked_for
     is_reduction = stage.index > 0 and can_be_split and any(loop.is_reduction for loop in stage.loops)
     is_there = schedule.placement == _core.Placement.ROOT or (inside and schedule.placement == _core.Placement.AT)
     return is_reduction and is_there and stage.index < len(schedule.stages)

@@ -53,7 +53,7 @@ def _of_update(
     """Two steps for one update: by whether partial results are parallel, and how many are side by side."""
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
-    if not can_be_rfactored(stage, schedule, inside=True):
+    if not can_be_rfactored(stage, schedule, inside=True, in_whole_parts=True):
         return {}
     nest = schedule.stages[stage.index]
     extents = [prod(level[loop] for level in nest.levels) for loop in range(len(stage.loops))]
@@ -66,7 +66,10 @@ def _of_update(
     # Inside others a scalar sum is as good as what it is inside of.
     is_lane_by_lane = is_at_root if nest.vector_width == 1 else _gathers(dag, schedules, stage, nest.vector_loop)
     is_scalar = is_lane_by_lane and not stage.has_data_dependent_write
-    plans: list[tuple[bool, int]] = [(True, 0)] if is_serial else []
+    # What Halide takes for aligned has no vectors; partial results of it have.
+    func = dag.funcs[stage.func]
+    is_barred = func.is_output and (func.has_known_place or func.dimensions == 1) and stage.has_loading_condition
+    plans: list[tuple[bool, int]] = [(True, 0)] if is_serial or is_barred else []
     if is_scalar and extents[reductions[0]] >= 2 * lanes:
         plans += [(parallel, lanes * many) for parallel in sorted({False, is_serial}) for many in _ACCUMULATORS]
     made = {
@@ -98,17 +101,27 @@ def _make(
 ) -> Rfactor | None:
     """Keep the innermost `width` points of the innermost loop, tasks of the outermost, or both."""
     plan = RfactorPlan.of(dag, stage)
-    left = [extent for extent, loop in zip(extents, stage.loops, strict=True) if loop.is_reduction]
+    loops = [(loop, extent) for loop, extent in zip(stage.loops, extents, strict=True) if loop.is_reduction]
+    left = [extent for _, extent in loops]
     inner, outer = 0, len(left) - 1
+    # A guard where the last part ends is reckoned out together with the condition: what that reads is then not inside.
+    in_whole_parts = stage.ends_by_point
+    if in_whole_parts and not all(loops[number][0].has_constant_extent for number in {inner, outer}):
+        return None
     if width > 0:
+        if in_whole_parts and left[inner] % width:
+            return None
         plan.keep_inner(inner, width)
         left[inner] = ceil(left[inner] / width)
     if is_parallel:
         tasks = cores * _TASKS_PER_CORE
         if left[outer] < 2 or (width > 0 and left[outer] < tasks):
             return None
+        part = ceil(left[outer] / tasks)
+        if in_whole_parts:
+            part = next(size for size in range(part, left[outer] + 1) if left[outer] % size == 0)
         if left[outer] <= 2 * tasks:
             plan.keep(outer)
         else:
-            plan.keep_outer(outer, ceil(left[outer] / tasks))
+            plan.keep_outer(outer, part)
     return plan.rfactor
