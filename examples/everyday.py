@@ -273,3 +273,46 @@ def detail_bands(width: int = 1536, height: int = 1024) -> hl.Pipeline:
     twice = smoothed(once, "twice", (1, 4, 6, 4, 1))
     values = whole[X, Y], once[X, Y], twice[X, Y]
     return outputs_of(width, height, fine=values[0] - values[1], coarse=values[1] - values[2], rest=values[2])
+
+
+def sums_below(count: int = 4096) -> hl.Pipeline:
+    """Return the sum of all numbers that are less, of each number."""
+    source, below = image(count, name="source"), hl.Func("below")
+    r = hl.RDom([(0, count)], "r")
+    r.where(source[r.x] < source[X])
+    below[X] = hl.f32(0)
+    below[X] += source[r.x]
+    below.set_estimates([(0, count)])
+    return hl.Pipeline(below)
+
+
+def sparse_product(rows: int = 10000, values: int = 1000000, longest: int = 200) -> hl.Pipeline:
+    """Return the product of a sparse matrix, whose rows follow each other (CSR), and a vector."""
+    starts, columns = image(rows + 1, name="starts", pixel=hl.Int(32)), image(values, name="columns", pixel=hl.Int(32))
+    weights, vector = image(values, name="weights"), image(rows, name="vector")
+    product = hl.Func("product")
+    r = hl.RDom([(0, longest)], "r")
+    r.where(starts[Y] + r.x < starts[Y + 1])
+    place = hl.clamp(starts[Y] + r.x, 0, weights.dim(0).extent() - 1)
+    product[Y] = hl.f32(0)
+    product[Y] += weights[place] * vector[hl.clamp(columns[place], 0, rows - 1)]
+    product.set_estimates([(0, rows)])
+    return hl.Pipeline(product)
+
+
+def value_noise(width: int = 1024, height: int = 1024, octaves: int = 4) -> hl.Pipeline:
+    """Return noise of several octaves: numbers at the corners of squares, mixed, from a table by a hash."""
+    shuffled, values = image(256, name="shuffled", pixel=hl.Int(32)), image(16, name="values")
+    octave, output = hl.Func("octave"), hl.Func("output")
+    scale = hl.f32(hl.i32(1) << N) / 64
+    x, y = hl.f32(X) * scale, hl.f32(Y) * scale
+    left, top = hl.floor(x), hl.floor(y)
+
+    def corner(dx: int, dy: int) -> hl.Expr:
+        return values[shuffled[(shuffled[(hl.i32(left) + dx) & 255] + hl.i32(top) + dy) & 255] & 15]
+
+    above, below = (hl.lerp(corner(0, dy), corner(1, dy), x - left) for dy in (0, 1))
+    octave[X, Y, N] = hl.lerp(above, below, y - top)
+    output[X, Y] = functools.reduce(lambda sum_, n: sum_ + octave[X, Y, n] / 2**n, range(octaves), hl.f32(0))
+    output.set_estimates([(0, width), (0, height)])
+    return hl.Pipeline(output)

@@ -141,6 +141,22 @@ def test_scatter_along_one_dimension() -> None:
     check(scatter_along_one_dimension, [(60, 16)], [(1, 16)], [(37, 21)])
 
 
+def scatter_of_rows() -> hl.Pipeline:
+    """Whole rows go to places that are data: lanes of a vector along them never meet."""
+    rows, places, output = image(hl.Float(32), "rows", 60, 90), image(hl.UInt(8), "places", 90), hl.Func("output")
+    summed, r = hl.Func("summed"), hl.RDom([(0, 90)], "r")
+    summed[X, Y] = hl.f32(0)
+    summed[X, hl.i32(places[r.x] % 16)] += rows[X, r.x]
+    output[X, Y] = summed[X, Y] + 1
+    for func in (output, summed):
+        func.set_estimates([(0, 60), (0, 16)])
+    return hl.Pipeline([output, summed])
+
+
+def test_scatter_of_rows() -> None:
+    check(scatter_of_rows, [(60, 16), (60, 16)], [(1, 16), (1, 16)], [(37, 16), (60, 16)])
+
+
 def undefined_start() -> hl.Pipeline:
     """Even rows from one update, odd ones from another; nothing before them."""
     source = image(hl.Int(32), "source", 80, 60)

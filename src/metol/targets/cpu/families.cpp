@@ -133,10 +133,10 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
     const auto first = static_cast<int>(along == stage.loops.end() ? 0 : along - stage.loops.begin());
     const bool is_layout_fixed = index.func(step.func).is_output && !stage.loops.empty() && loops[first].extent() >= 4;
     std::vector<int> vector_loops;
-    for (size_t i = 0; i < stage.loops.size() && may_vectorize(index, step.stage); i++) {
+    for (size_t i = 0; i < stage.loops.size(); i++) {
         const LoopDim& loop = stage.loops[i];
         if (!loop.is_reduction && loops[static_cast<int>(i)].extent() > 1 && loop.pure_dim != schedule.slide_dim &&
-            !(is_layout_fixed && loop.pure_dim != dense)) {
+            !(is_layout_fixed && loop.pure_dim != dense) && may_vectorize(index, step.stage, i)) {
             vector_loops.push_back(static_cast<int>(i));
         }
     }

@@ -32,11 +32,30 @@ int innermost_dim(const PipelineIndex& index, const LoopNest& nest, int func) {
     return index.func(func).is_input ? index.func(func).row_dim : nest[func].innermost_dim;
 }
 
-bool may_vectorize(const PipelineIndex& index, int stage_id) {
+namespace {
+
+// Do the turns of a loop write side by side along its dimension, wherever values send them along the others?
+bool writes_side_by_side(const Stage& stage, size_t loop) {
+    const auto is_side_by_side = [&](const Access& store) {
+        for (size_t dim = 0; dim < store.jacobian.size(); dim++) {
+            const JacobianRow& row = store.jacobian[dim];
+            const int wanted = static_cast<int>(dim) == stage.loops[loop].pure_dim ? 1 : 0;
+            if (row.is_known[loop] == 0 || row.numerator[loop] != wanted * row.denominator[loop]) {
+                return false;
+            }
+        }
+        return true;
+    };
+    return !stage.loops[loop].is_reduction && std::ranges::all_of(stage.stores, is_side_by_side);
+}
+
+}  // namespace
+
+bool may_vectorize(const PipelineIndex& index, int stage_id, size_t loop) {
     const Stage& stage = index.stage(stage_id);
-    // A scatter stays serial: its lanes may meet in one place, and its predicated form is scalar code all the same.
-    return !stage.is_extern && !stage.has_data_dependent_write &&
-           !index.reads_as_aligned[static_cast<size_t>(stage_id)];
+    // The lanes of a scatter may meet in one place, and its predicated form is scalar code all the same.
+    const bool is_scatter = stage.has_data_dependent_write && !writes_side_by_side(stage, loop);
+    return !stage.is_extern && !is_scatter && !index.reads_as_aligned[static_cast<size_t>(stage_id)];
 }
 
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site) {

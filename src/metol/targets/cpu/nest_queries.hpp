@@ -11,8 +11,8 @@ std::vector<Site> bodies(const PipelineIndex& index, const LoopNest& nest, int s
 // The dimension along which the rows of a Func lie: of an input those of its buffer.
 int innermost_dim(const PipelineIndex& index, const LoopNest& nest, int func);
 
-// May the lanes of a vector run a Stage at all, along whichever loop?
-bool may_vectorize(const PipelineIndex& index, int stage_id);
+// May the lanes of a vector run a Stage along this loop?
+bool may_vectorize(const PipelineIndex& index, int stage_id, size_t loop);
 
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site);
 

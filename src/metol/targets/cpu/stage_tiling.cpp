@@ -137,10 +137,11 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
     const Stage& stage = index.stage(stage_id);
     StageTiling tiling;
     int64_t longest = 1;
-    for (size_t i = 0; i < stage.loops.size() && may_vectorize(index, stage_id); i++) {
+    for (size_t i = 0; i < stage.loops.size(); i++) {
         const LoopDim& loop = stage.loops[i];
         const int64_t extent = loops[static_cast<int>(i)].extent();
-        if (loop.is_reduction || extent < 2 || loop.pure_dim == schedule.slide_dim) {
+        if (loop.is_reduction || extent < 2 || loop.pure_dim == schedule.slide_dim ||
+            !may_vectorize(index, stage_id, i)) {
             continue;
         }
         const bool is_preferred =
