@@ -300,6 +300,16 @@ def sparse_product(rows: int = 10000, values: int = 1000000, longest: int = 200)
     return hl.Pipeline(product)
 
 
+def segment_sums(features: int = 64, rows: int = 20000, segments: int = 1000) -> hl.Pipeline:
+    """Return the sums of all rows of each segment, as of the points in each cell of a grid."""
+    values, segment = image(features, rows, name="values"), image(rows, name="segment", pixel=hl.Int(32))
+    sums, r = hl.Func("sums"), hl.RDom([(0, rows)], "r")
+    sums[X, Y] = hl.f32(0)
+    sums[X, hl.clamp(segment[r.x], 0, segments - 1)] += values[X, r.x]
+    sums.set_estimates([(0, features), (0, segments)])
+    return hl.Pipeline(sums)
+
+
 def value_noise(width: int = 1024, height: int = 1024, octaves: int = 4) -> hl.Pipeline:
     """Return noise of several octaves: numbers at the corners of squares, mixed, from a table by a hash."""
     shuffled, values = image(256, name="shuffled", pixel=hl.Int(32)), image(16, name="values")

@@ -53,7 +53,9 @@ def _of_update(
     """Two steps for one update: by whether partial results are parallel, and how many are side by side."""
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
-    if not can_be_rfactored(stage, schedule, inside=True, in_whole_parts=True):
+    # Where values tell what is read, vectors load lane by lane, and a lane by itself ends where its values say.
+    has_lanes = not stage.has_data_dependent_read
+    if not can_be_rfactored(stage, schedule, inside=True, in_whole_parts=has_lanes):
         return {}
     nest = schedule.stages[stage.index]
     extents = [prod(level[loop] for level in nest.levels) for loop in range(len(stage.loops))]
@@ -68,7 +70,8 @@ def _of_update(
     is_scalar = is_lane_by_lane and not stage.has_data_dependent_write
     # What Halide takes for aligned has no vectors; partial results of it have.
     func = dag.funcs[stage.func]
-    is_barred = func.is_output and (func.has_known_place or func.dimensions == 1) and stage.has_loading_condition
+    has_no_vectors = func.is_output and (func.has_known_place or func.dimensions == 1)
+    is_barred = has_no_vectors and stage.has_loading_condition and has_lanes
     plans: list[tuple[bool, int]] = [(True, 0)] if is_serial or is_barred else []
     if is_scalar and extents[reductions[0]] >= 2 * lanes:
         plans += [(parallel, lanes * many) for parallel in sorted({False, is_serial}) for many in _ACCUMULATORS]
