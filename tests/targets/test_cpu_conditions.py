@@ -73,6 +73,7 @@ def test_that_a_split_has_not_ended_tells_no_lanes_apart() -> None:
     update = dag.stages[dag.funcs[func].stages[1]]
     assert update.has_predicate
     assert not any(update.condition_loops)
+    assert update.ends_by_place  # a guard for whole parts, as `k <= y` is
 
 
 def update_rows(target: str, *, across: bool) -> list[dict[str, float]]:

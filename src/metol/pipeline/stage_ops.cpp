@@ -187,6 +187,20 @@ bool contains_load(const ExprGraph& graph, int32_t id, std::vector<int8_t>& know
     return answer;
 }
 
+// Does an expression depend on where in its Func a point is?
+bool uses_place(const ExprGraph& graph, int32_t id, const Stage& stage, std::vector<int8_t>& known) {
+    int8_t& answer = known[static_cast<size_t>(id)];
+    if (answer < 0) {
+        const ExprNode& node = graph.node(id);
+        bool found = node.kind == ExprKind::LoopVariable && !stage.loops[static_cast<size_t>(node.loop)].is_reduction;
+        for (int32_t arg : node.args) {
+            found = found || uses_place(graph, arg, stage, known);
+        }
+        answer = found;
+    }
+    return answer;
+}
+
 // Marks the loops along which a condition may turn from true to false. Not those of what is said to be likely, such as
 // that a split, which rfactor takes along as a condition, has not reached its end: Halide writes vectors out for the
 // case that it holds for all of their lanes.
@@ -204,18 +218,6 @@ void mark_loops(const ExprGraph& graph, int32_t id, std::vector<uint8_t>& seen, 
     for (int32_t arg : node.args) {
         mark_loops(graph, arg, seen, loops);
     }
-}
-
-bool turns_along_pure_loop(const ExprGraph& graph, int32_t condition, const Stage& stage) {
-    std::vector<uint8_t> seen(static_cast<size_t>(graph.size()));
-    std::vector<uint8_t> turning(stage.loops.size());
-    mark_loops(graph, condition, seen, turning);
-    for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (turning[i] != 0 && !stage.loops[i].is_reduction) {
-            return true;
-        }
-    }
-    return false;
 }
 
 // Adding a literal folds into the address; leaves are no operations.
@@ -305,10 +307,11 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     for (int32_t coordinate : roots.coordinates) {
         stage.has_data_dependent_write = stage.has_data_dependent_write || contains_load(graph, coordinate, loads);
     }
+    std::vector<int8_t> places(static_cast<size_t>(graph.size()), -1);
     for (int32_t condition : roots.conditions) {
         const bool is_loading = contains_load(graph, condition, loads);
         stage.has_loading_condition = stage.has_loading_condition || is_loading;
-        stage.ends_by_place = stage.ends_by_place || (!is_loading && turns_along_pure_loop(graph, condition, stage));
+        stage.ends_by_place = stage.ends_by_place || (!is_loading && uses_place(graph, condition, stage, places));
     }
     count(stage.has_data_dependent_write ? OpClass::Scatter : OpClass::Store, static_cast<float>(roots.values.size()));
     for (const auto& [producer, found] : groups) {
