@@ -254,6 +254,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("interleaved", &Func::interleaved)
         .def_readonly("estimate", &Func::estimate)
         .def_property_readonly("dimensions", &Func::dimensions)
+        .def("is_taken_for_aligned", &Func::is_taken_for_aligned, py::kw_only(), py::arg("by_itself"))
         .def_property_readonly("bytes_per_point", &Func::bytes_per_point)
         .def("__repr__", [](const Func& f) { return "Func(" + f.name + ")"; });
     py::class_<ScalarParameter>(m, "ScalarParameter")

@@ -18,6 +18,7 @@ from metol.measure import (
     RunOptions,
     find_ptxas,
     inspect_kernels,
+    is_numpy_type,
     is_untold,
     run_emulated,
     verify_schedule,
@@ -140,7 +141,7 @@ def require_types(frame: Schedule) -> None:
     """
     buffers = {estimate.name for estimate in frame.estimates if estimate.bounds}
     for func in frame.funcs:
-        if func.name in buffers and any(name.startswith("bfloat") for name in func.types):
+        if func.name in buffers and not all(map(is_numpy_type, func.types)):
             raise MetolError(
                 f"`{base_name(func.name)}` holds bfloat16, which NumPy does not have, so that nothing can be run from "
                 "Python: schedule the pipeline without `verify`, or verify one that takes and gives float32."

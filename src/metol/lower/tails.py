@@ -186,17 +186,11 @@ class TailRule:
         return is_ours or loop < 0 or stage.loops[loop].pure_dim == self._dense_dim(stage.func)
 
     def reads_as_aligned(self, stage: _core.Stage) -> bool:
-        """Would vectors of this Stage read an output, itself or through what is inlined, as if it were aligned?
-
-        Halide 21 takes memory of the caller for aligned where it knows in which place of a vector a load starts: in
-        outputs of one dimension, and in those whose first point it is told.
-        """
-        own = self.dag.funcs[stage.func]
-        if own.is_output and stage.self_accesses and (own.has_known_place or own.dimensions == 1):
+        """Would vectors of this Stage read an output, itself or through what is inlined, as if it were aligned?"""
+        if stage.self_accesses and self.dag.funcs[stage.func].is_taken_for_aligned(by_itself=True):
             return True
         for edge in stage.edges:
-            producer = self.dag.funcs[edge.producer]
-            if producer.is_output and producer.has_known_place:
+            if self.dag.funcs[edge.producer].is_taken_for_aligned(by_itself=False):
                 return True
             if edge.producer in self.inlined and self.reads_as_aligned(self._inlined_stage(edge.producer)):
                 return True

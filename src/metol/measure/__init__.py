@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from metol.measure.gate import BufferSizes, Gate
     from metol.measure.given_inputs import GivenInputs
     from metol.measure.given_values import InputValue
+    from metol.measure.halide_values import is_numpy_type
     from metol.measure.kernel_inspection import inspect_kernels
     from metol.measure.kernels import Kernel
     from metol.measure.measurement import Measurement, Status
@@ -73,6 +74,7 @@ __all__ = [
     "ask_peer",
     "find_ptxas",
     "inspect_kernels",
+    "is_numpy_type",
     "is_own",
     "is_untold",
     "measure_search",
@@ -126,6 +128,7 @@ _HOMES = {
     "find_ptxas": "metol.measure.ptxas",
     "is_own": "metol.measure.scheduler",
     "inspect_kernels": "metol.measure.kernel_inspection",
+    "is_numpy_type": "metol.measure.halide_values",
     "is_untold": "metol.measure.emulation",
     "run_emulated": "metol.measure.emulation",
     "measure_search": "metol.measure.search_trial",

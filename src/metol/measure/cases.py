@@ -16,7 +16,7 @@ from metol.measure.case import Array, BufferShape, Case, Input
 from metol.measure.case_names import AWKWARD, ESTIMATED, SMALL_EXTENT
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.given_inputs import GivenInputs, fit
-from metol.measure.halide_values import Number, constant
+from metol.measure.halide_values import Number, constant, is_numpy_type
 from metol.measure.tolerance import Tolerance
 from metol.pipeline import base_name
 
@@ -234,7 +234,7 @@ def _shrink(region: _Region) -> _Region:
 
 
 def _buffer_shape(kind: Any, region: _Region) -> BufferShape:
-    if str(kind).startswith("bfloat"):
+    if not is_numpy_type(str(kind)):
         raise MetolError(f"NumPy has no {kind}, so that no buffer of it can be passed from Python, and nothing be run.")
     return BufferShape(str(kind), region.mins, region.extents, tuple(range(len(region.extents))))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from metol.pipeline import constant_value
 
-__all__ = ["Number", "constant", "expr", "halide_type"]
+__all__ = ["Number", "constant", "expr", "halide_type", "is_numpy_type"]
 
 Number = int | float
 
@@ -36,3 +36,8 @@ def halide_type(name: str) -> Any:
         return hl.Bool()
     makers = {"int": hl.Int, "uint": hl.UInt, "float": hl.Float, "bfloat": hl.BFloat}
     return makers[family](int(bits))
+
+
+def is_numpy_type(name: str) -> bool:
+    """Tell whether NumPy has the type that prints as `name`, so that buffers of it can be passed from Python."""
+    return not name.startswith("bfloat")

@@ -195,6 +195,12 @@ struct Func {
     int32_t interleaved = 1;         // places of the dense dimension between neighbours along rows: 3 of RGB pixels
     std::vector<Interval> estimate;  // [dimensions] for outputs and inputs, empty otherwise
     int32_t dimensions() const { return static_cast<int32_t>(args.size()); }
+    // Does Halide 21 take the memory of this output for aligned, and make no right vectors of what reads it? It does
+    // where it knows in which place of a vector a load starts: of those whose first point it is told, and by an update
+    // of its own of those of one dimension.
+    bool is_taken_for_aligned(bool by_itself) const {
+        return is_output && (has_known_place || (by_itself && dimensions() == 1));
+    }
     int32_t bytes_per_point() const {
         int32_t total = 0;
         for (int32_t bytes : value_bytes) {

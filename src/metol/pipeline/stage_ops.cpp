@@ -174,31 +174,30 @@ class StageWalk {
     std::vector<uint8_t> state_;
 };
 
-bool contains_load(const ExprGraph& graph, int32_t id, std::vector<int8_t>& known) {
-    int8_t& answer = known[static_cast<size_t>(id)];
-    if (answer < 0) {
-        const ExprNode& node = graph.node(id);
-        bool found = node.kind == ExprKind::Load;
-        for (int32_t arg : node.args) {
-            found = found || contains_load(graph, arg, known);
-        }
-        answer = found;
-    }
-    return answer;
-}
+// Whether an expression contains a node such as a predicate picks out; remembers what it has answered.
+template <typename Predicate>
+class NodeFinder {
+  public:
+    NodeFinder(const ExprGraph& graph, Predicate is_wanted)
+        : graph_(graph), is_wanted_(std::move(is_wanted)), known_(static_cast<size_t>(graph.size()), -1) {}
 
-// Does an expression depend on where in its Func a point is?
-bool uses_place(const ExprGraph& graph, int32_t id, const Stage& stage, std::vector<int8_t>& known) {
-    int8_t& answer = known[static_cast<size_t>(id)];
-    if (answer < 0) {
-        const ExprNode& node = graph.node(id);
-        bool found = node.kind == ExprKind::LoopVariable && !stage.loops[static_cast<size_t>(node.loop)].is_reduction;
-        for (int32_t arg : node.args) {
-            found = found || uses_place(graph, arg, stage, known);
+    bool finds_in(int32_t id) {
+        int8_t& answer = known_[static_cast<size_t>(id)];
+        if (answer < 0) {
+            const ExprNode& node = graph_.node(id);
+            answer = is_wanted_(node) || std::ranges::any_of(node.args, [&](int32_t arg) { return finds_in(arg); });
         }
-        answer = found;
+        return answer;
     }
-    return answer;
+
+  private:
+    const ExprGraph& graph_;
+    Predicate is_wanted_;
+    std::vector<int8_t> known_;
+};
+
+bool is_load(const ExprNode& node) {
+    return node.kind == ExprKind::Load;
 }
 
 // Marks the loops along which a condition may turn from true to false. Not those of what is said to be likely, such as
@@ -261,7 +260,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     }
     stage.op_histogram.assign(kOpClassCount, 0.0f);
     const auto count = [&](OpClass op, float n = 1) { stage.op_histogram[static_cast<size_t>(op)] += n; };
-    std::vector<int8_t> loads(static_cast<size_t>(graph.size()), -1);
+    NodeFinder loads(graph, is_load);
     std::map<int32_t, std::vector<AccessGroup>> groups;
     std::map<int32_t, float> added;  // loads of each producer that go into an addition
     const FusedAdditions additions(graph);
@@ -293,7 +292,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
         }
         collect(graph, node.args, groups[node.producer]);
         for (int32_t arg : node.args) {
-            stage.has_data_dependent_read = stage.has_data_dependent_read || contains_load(graph, arg, loads);
+            stage.has_data_dependent_read = stage.has_data_dependent_read || loads.finds_in(arg);
         }
     }
     for (int32_t value : roots.values) {
@@ -305,13 +304,15 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     stage.widest_bytes = widest;
     stage.expr_branching = strahler_number(graph, roots.values);
     for (int32_t coordinate : roots.coordinates) {
-        stage.has_data_dependent_write = stage.has_data_dependent_write || contains_load(graph, coordinate, loads);
+        stage.has_data_dependent_write = stage.has_data_dependent_write || loads.finds_in(coordinate);
     }
-    std::vector<int8_t> places(static_cast<size_t>(graph.size()), -1);
+    NodeFinder places(graph, [&](const ExprNode& node) {  // what depends on where in its Func a point is
+        return node.kind == ExprKind::LoopVariable && !stage.loops[static_cast<size_t>(node.loop)].is_reduction;
+    });
     for (int32_t condition : roots.conditions) {
-        const bool is_loading = contains_load(graph, condition, loads);
+        const bool is_loading = loads.finds_in(condition);
         stage.has_loading_condition = stage.has_loading_condition || is_loading;
-        stage.ends_by_place = stage.ends_by_place || (!is_loading && uses_place(graph, condition, stage, places));
+        stage.ends_by_place = stage.ends_by_place || (!is_loading && places.finds_in(condition));
     }
     count(stage.has_data_dependent_write ? OpClass::Scatter : OpClass::Store, static_cast<float>(roots.values.size()));
     for (const auto& [producer, found] : groups) {
@@ -361,13 +362,13 @@ int32_t find_access(const ExprGraph& graph, std::span<const Access> accesses, st
 }
 
 bool is_boundary_condition(const ExprGraph& graph, std::span<const int32_t> values) {
-    std::vector<int8_t> loads(static_cast<size_t>(graph.size()), -1);
+    NodeFinder loads(graph, is_load);
     std::set<std::vector<int32_t>> coordinates;
     bool has_guard = false;
     // Whether `id` is selects, with conditions that load nothing, around loads or load-free values.
     const auto is_guarded_load = [&](const auto& self, int32_t id) -> bool {
         const ExprNode& node = graph.node(graph.untagged(id));
-        if (!contains_load(graph, id, loads)) {
+        if (!loads.finds_in(id)) {
             return true;
         }
         if (node.kind == ExprKind::Load) {
@@ -376,10 +377,9 @@ bool is_boundary_condition(const ExprGraph& graph, std::span<const int32_t> valu
                 const ExprKind kind = graph.node(graph.untagged(arg)).kind;
                 has_guard = has_guard || kind == ExprKind::Min || kind == ExprKind::Max || kind == ExprKind::Select;
             }
-            return std::none_of(node.args.begin(), node.args.end(),
-                                [&](int32_t arg) { return contains_load(graph, arg, loads); });
+            return std::none_of(node.args.begin(), node.args.end(), [&](int32_t arg) { return loads.finds_in(arg); });
         }
-        if (node.kind != ExprKind::Select || contains_load(graph, node.args[0], loads)) {
+        if (node.kind != ExprKind::Select || loads.finds_in(node.args[0])) {
             return false;
         }
         has_guard = true;

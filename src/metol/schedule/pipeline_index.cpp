@@ -162,15 +162,14 @@ void PipelineIndex::find_aligned_reads() {
         bool is_any = false;
         for (const int32_t s : func.stages) {
             const Stage& stage_ = stage(s);
-            bool is_aligned =
-                func.is_output && !stage_.self_accesses.empty() && (func.has_known_place || func.dimensions() == 1);
+            bool is_aligned = !stage_.self_accesses.empty() && func.is_taken_for_aligned(true);
             for (const Edge& edge : stage_.edges) {
                 is_aligned = is_aligned || is_reached[static_cast<size_t>(edge.producer)];
             }
             reads_as_aligned[static_cast<size_t>(s)] = is_aligned;
             is_any = is_any || is_aligned;
         }
-        is_reached[f] = (func.is_output && func.has_known_place) || (is_any && func.is_inlinable);
+        is_reached[f] = func.is_taken_for_aligned(false) || (is_any && func.is_inlinable);
     }
 }
 

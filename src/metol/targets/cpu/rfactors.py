@@ -69,8 +69,7 @@ def _of_update(
     is_lane_by_lane = is_at_root if nest.vector_width == 1 else _gathers(dag, schedules, stage, nest.vector_loop)
     is_scalar = is_lane_by_lane and not stage.has_data_dependent_write
     # What Halide takes for aligned has no vectors; partial results of it have.
-    func = dag.funcs[stage.func]
-    has_no_vectors = func.is_output and (func.has_known_place or func.dimensions == 1)
+    has_no_vectors = dag.funcs[stage.func].is_taken_for_aligned(by_itself=True)
     is_barred = has_no_vectors and stage.has_loading_condition and has_lanes
     plans: list[tuple[bool, int]] = [(True, 0)] if is_serial or is_barred else []
     if is_scalar and extents[reductions[0]] >= 2 * lanes:
