@@ -359,6 +359,8 @@ class StageNest:
     @property
     def is_parallel(self) -> bool: ...
     @property
+    def is_atomic(self) -> bool: ...
+    @property
     def leader(self) -> int: ...
     @property
     def shared_level(self) -> int: ...
@@ -478,6 +480,7 @@ class GpuParameters(MachineParameters):
     seconds_per_turn_in_a_row: float
     seconds_per_launch: float
     seconds_per_atomic: float
+    atomics_per_turn: float
     seconds_per_loop_turn: float
     seconds_per_sector: float
     seconds_per_shared_turn: float

@@ -90,7 +90,7 @@ def in_chunks() -> tuple[PipelineDag, _core.Space, _core.States]:
         chosen = 0
         for i, decision in enumerate(made):
             kind, trips = decision[0], decision[10:13]
-            is_along_x = kind != INNER or decision[6] == 1
+            is_along_x = kind != INNER or (decision[6] == 1 and not decision[8])  # and not atomic
             if is_along_x and trips == wanted.get((kind, stage)):
                 chosen = i
             if dag.funcs[func].is_wrapper and kind == AT and decision[4] == 1 and trips == (CHUNK, 1, 1):

@@ -142,15 +142,19 @@ class _StageLoops:
         self._is_root = is_root
         self._is_host = is_host  # others are computed in its threads
         self._bases = loop_bases(stage)
-        self._is_atomic = nest.vector_loop >= 0 and stage.loops[nest.vector_loop].is_reduction
-        spread = [i for i, loop in enumerate(stage.loops) if loop.is_reduction == self._is_atomic]
+        spread = [i for i in range(len(stage.loops)) if not self._is_serial(i)]
         self._order = sorted(spread, key=lambda i: i != nest.vector_loop) if nest.vector_loop >= 0 else spread
         self._blocks = [(self._block(i), nest.levels[_BLOCKS][i]) for i in self._order]
         self._fusions, self._grid = self._make_grid()
-        self._chunked = [i for i, loop in enumerate(stage.loops) if loop.is_reduction and self._has_chunks(i)]
+        self._chunked = [i for i in range(len(stage.loops)) if self._has_chunks(i)]
 
     def _base(self, loop: int) -> str:
         return self._bases[loop]
+
+    def _is_serial(self, loop: int) -> bool:
+        """Does each thread run the loop by itself? As `is_serial` of the core."""
+        one = self._stage.loops[loop]
+        return one.is_reduction and not (self._nest.is_parallel and (self._nest.is_atomic or one.is_parallelizable))
 
     def _has_threads(self, loop: int) -> bool:
         return self._nest.vector_loop == loop or self._nest.levels[_THREADS][loop] > 1
@@ -158,15 +162,15 @@ class _StageLoops:
     def _points(self, loop: int) -> int:
         return self._nest.levels[_POINTS][loop]
 
-    def _named(self, name: str) -> Loop:
-        """A loop that this Stage is spread over; all are of one kind."""
-        return RVar(name) if self._is_atomic else Var(name)
+    def _named(self, loop: int, name: str) -> Loop:
+        """A loop of this name, of the kind that a loop of the Stage is."""
+        return RVar(name) if self._stage.loops[loop].is_reduction else Var(name)
 
     def _whole(self, loop: int) -> Loop:
-        return self._named(self._stage.loops[loop].name)
+        return self._named(loop, self._stage.loops[loop].name)
 
     def _part(self, loop: int, kind: str) -> Loop:
-        return self._named(f"{self._base(loop)}_{kind}")
+        return self._named(loop, f"{self._base(loop)}_{kind}")
 
     def _block(self, loop: int) -> Loop:
         """The loop over blocks at root: the whole one where it has neither threads nor points."""
@@ -180,16 +184,15 @@ class _StageLoops:
 
     def _has_chunks(self, loop: int) -> bool:
         """Does a block go through this reduction loop in chunks, with what it shares computed anew for each?"""
-        return not self._is_atomic and self._nest.levels[_BLOCKS][loop] > 1
+        return self._is_serial(loop) and self._nest.levels[_BLOCKS][loop] > 1
 
     def _reduction(self, loop: int) -> Loop:
         """The part of a reduction loop that a thread runs without a barrier."""
         return RVar(f"{self._base(loop)}_rest" if self._has_chunks(loop) else self._stage.loops[loop].name)
 
     def _reductions(self) -> list[Loop]:
-        """What a thread runs of the reduction loops, from the innermost on; none where threads share these."""
-        loops = [] if self._is_atomic else enumerate(self._stage.loops)
-        return [self._reduction(i) for i, loop in loops if loop.is_reduction]
+        """What a thread runs of the reduction loops that threads do not share, from the innermost on."""
+        return [self._reduction(i) for i in range(len(self._stage.loops)) if self._is_serial(i)]
 
     def _chunk(self, loop: int) -> Loop:
         return RVar(f"{self._base(loop)}_chunk")
@@ -257,7 +260,7 @@ class _StageLoops:
         """
         if self._nest.vector_loop < 0:
             return [(Call.GPU_SINGLE_THREAD, ())] if self._is_root else []
-        calls: _Calls = [(Call.ATOMIC, ())] if self._is_atomic else []
+        calls: _Calls = [(Call.ATOMIC, ())] if self._nest.is_atomic else []
         threads: list[Loop] = []
         points: list[Loop] = []
         serial: list[Loop] = []
@@ -311,11 +314,11 @@ class _StageLoops:
         threads, beyond what they guard.
         """
         loops: list[Loop] = []
-        if self._is_atomic or self._stage.has_loading_condition:
+        if self._stage.has_loading_condition:
             return loops
         unrolled = prod(self._points(loop) for loop in self._order)
         for i, loop in enumerate(self._stage.loops):
-            if not loop.is_reduction:
+            if not self._is_serial(i):
                 continue
             unrolled *= self._points(i)
             if not loop.has_constant_extent or unrolled > _core.GPU_MOST_UNROLLED:
@@ -334,7 +337,9 @@ class _StageLoops:
             if not grid or (len(grid) < _DIMENSIONS and count <= _MOST_BLOCKS):
                 grid.append(loop)
             else:
-                fused = self._named(f"{free_base(self._stage, 'blocks')}_{len(calls)}")
+                name = f"{free_base(self._stage, 'blocks')}_{len(calls)}"
+                is_reducing = isinstance(grid[0], RVar) or isinstance(loop, RVar)
+                fused: Loop = RVar(name) if is_reducing else Var(name)
                 calls.append((Call.FUSE, (grid[0], loop, fused)))
                 grid[0] = fused
         return calls, grid

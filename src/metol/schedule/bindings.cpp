@@ -27,6 +27,7 @@ void bind_loop_nest(py::module_& m) {
         .def_readonly("vector_loop", &metol::StageNest::vector_loop)
         .def_readonly("vector_width", &metol::StageNest::vector_width)
         .def_readonly("is_parallel", &metol::StageNest::is_parallel)
+        .def_readonly("is_atomic", &metol::StageNest::is_atomic)
         .def_readonly("leader", &metol::StageNest::leader)
         .def_readonly("shared_level", &metol::StageNest::shared_level)
         .def_readonly("prefetched", &metol::StageNest::prefetched)

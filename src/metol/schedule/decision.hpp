@@ -44,8 +44,10 @@ struct Decision {
     int8_t is_sliding = 0;  // At: store in the body just outside, so that a window slides
     int8_t vector_loop = -1;
     int16_t vector_width = 1;
-    int8_t outside = 0;  // Reduction: how many reduction loops, from the outermost, run outside all serial pure loops
-    int32_t block = 0;   // Reduction: tiles of the next reduction loop that run inside; 0 for all
+    // Reduction: how many reduction loops, from the outermost, run outside all serial pure loops. Inner, on a GPU: 1
+    // where the reduction loops are spread over threads, too, which update atomically.
+    int8_t outside = 0;
+    int32_t block = 0;  // Reduction: tiles of the next reduction loop that run inside; 0 for all
     // At: inner trips; Inner: the tile in points; Parallel: tasks a loop; Reduction: points unrolled a reduction loop;
     // Storage: trips[0] is a Storage; Align: rows are padded to a multiple of trips[0] elements
     std::array<int32_t, kMaxLoops> trips{};

@@ -42,9 +42,9 @@ bool is_one_tile(const StageNest& nest) {
 // A sum, whose parts do not wait for each other, for it is worked out for each candidate. The hash of a whole schedule
 // is not made of these: what is sampled at random hangs on it, and stays as it was.
 uint64_t hash_nest(const StageNest& nest) {
-    uint64_t sum = (static_cast<uint64_t>(nest.levels.size()) << 48) |
-                   (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
-                   (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U);
+    uint64_t sum =
+        (static_cast<uint64_t>(nest.levels.size()) << 48) | (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
+        (static_cast<uint64_t>(nest.vector_width) << 2) | (nest.is_atomic ? 2U : 0U) | (nest.is_parallel ? 1U : 0U);
     sum = mix(sum) + combine(static_cast<uint64_t>(nest.leader), static_cast<uint64_t>(nest.shared_level)) +
           mix(combine(static_cast<uint64_t>(nest.prefetched),
                       (static_cast<uint64_t>(nest.prefetch_level) << 8) ^ static_cast<uint64_t>(nest.prefetch_loop)));
@@ -64,7 +64,8 @@ uint64_t hash_schedule(const FuncSchedule& schedule) {
     for (const StageNest& nest : schedule.stages) {
         hash = combine(hash, (static_cast<uint64_t>(nest.levels.size()) << 48) |
                                  (static_cast<uint64_t>(nest.vector_loop + 1) << 32) |
-                                 (static_cast<uint64_t>(nest.vector_width) << 1) | (nest.is_parallel ? 1U : 0U));
+                                 (static_cast<uint64_t>(nest.vector_width) << 2) | (nest.is_atomic ? 2U : 0U) |
+                                 (nest.is_parallel ? 1U : 0U));
         if (nest.leader >= 0) {
             hash = combine(hash, (static_cast<uint64_t>(nest.leader) << 8) | static_cast<uint8_t>(nest.shared_level));
         }

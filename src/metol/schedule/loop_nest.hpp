@@ -47,6 +47,7 @@ struct StageNest {
     int8_t vector_loop = -1;  // -1: scalar code
     int16_t vector_width = 1;
     bool is_parallel = false;  // levels.front() is spread over threads
+    bool is_atomic = false;    // and so are all reduction loops, whose updates are atomic
     int16_t leader = -1;       // the Stage whose loops this one shares, down to the body of `shared_level`
     int8_t shared_level = -1;
     int16_t prefetched = -1;  // the Func of which `prefetch_loop` of `prefetch_level` asks for what it reads next
@@ -56,8 +57,8 @@ struct StageNest {
     // Are they the same loops? The hash follows from these.
     bool operator==(const StageNest& other) const {
         const auto key = [](const StageNest& nest) {
-            return std::tie(nest.levels, nest.vector_loop, nest.vector_width, nest.is_parallel, nest.leader,
-                            nest.shared_level, nest.prefetched, nest.prefetch_level, nest.prefetch_loop);
+            return std::tie(nest.levels, nest.vector_loop, nest.vector_width, nest.is_parallel, nest.is_atomic,
+                            nest.leader, nest.shared_level, nest.prefetched, nest.prefetch_level, nest.prefetch_loop);
         };
         return key(*this) == key(other);
     }

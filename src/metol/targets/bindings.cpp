@@ -55,12 +55,13 @@ void bind_targets(py::module_& m) {
                                                     METOL_FIELD(seconds_per_launch) METOL_FIELD(seconds_per_block)
                                                         METOL_FIELD(seconds_per_turn_in_a_row) METOL_FIELD(atomic_lanes)
                                                             METOL_FIELD(seconds_per_atomic)
-                                                                METOL_FIELD(seconds_per_loop_turn)
-                                                                    METOL_FIELD(seconds_per_sector)
-                                                                        METOL_FIELD(seconds_per_l2_byte)
-                                                                            METOL_FIELD(seconds_per_memory_byte)
-                                                                                METOL_FIELD(point_seconds)
-                                                                                    METOL_FIELD(is_on_host);
+                                                                METOL_FIELD(atomics_per_turn)
+                                                                    METOL_FIELD(seconds_per_loop_turn)
+                                                                        METOL_FIELD(seconds_per_sector)
+                                                                            METOL_FIELD(seconds_per_l2_byte)
+                                                                                METOL_FIELD(seconds_per_memory_byte)
+                                                                                    METOL_FIELD(point_seconds)
+                                                                                        METOL_FIELD(is_on_host);
 #undef METOL_FIELD
     m.def(
         "cpu_tile_orders",

@@ -17,7 +17,7 @@ int host_of_chunks(const PipelineIndex& index, const LoopNest& nest, int func) {
     const int host = readers.front();
     const Stage& stage = index.stage(host);
     const StageNest& own = nest_of(index, nest, host);
-    const bool has_threads = own.vector_loop >= 0 && !is_atomic(stage, own);
+    const bool has_threads = own.vector_loop >= 0 && !spreads_reductions(stage, own);
     const bool is_closed = index.is_closed[static_cast<size_t>(stage.func)];
     if (!has_threads || is_closed || nest[stage.func].placement != Placement::Root || stage.has_predicate) {
         return -1;
@@ -117,7 +117,7 @@ Tile default_copy_tile(const PipelineIndex& index, const LoopNest& nest, const S
                        const Site& site) {
     const int dense = innermost_dim(index, nest, stage.edges.front().producer);
     int thread_loop = -1;
-    for (int loop : parallel_loops(stage, -1)) {
+    for (int loop : parallel_loops(stage, -1, Spread::Pure)) {
         const bool is_dense = stage.loops[static_cast<size_t>(loop)].pure_dim == dense;
         thread_loop = thread_loop < 0 || is_dense ? loop : thread_loop;
     }
@@ -127,7 +127,7 @@ Tile default_copy_tile(const PipelineIndex& index, const LoopNest& nest, const S
         return tile;
     }
     const ThreadCounts most = thread_counts(index.stage(site.stage), nest_of(index, nest, site.stage));
-    const std::vector<int> order = parallel_loops(stage, thread_loop);
+    const std::vector<int> order = parallel_loops(stage, thread_loop, Spread::Pure);
     int32_t together = 1;
     // The points of a thread keep it apart from its neighbour: those along their loop come last.
     for (size_t d = std::min(order.size(), kBlockDimensions); d-- > 0;) {

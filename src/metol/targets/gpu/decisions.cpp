@@ -154,22 +154,23 @@ Pruned apply_location(const GpuParameters& machine, const PipelineIndex& index, 
 }
 
 // The points or threads that a decision asks for, in place of those in `tile`.
-Pruned read_tile(const Stage& stage, const Decision& decision, Tile& tile) {
+Pruned read_tile(const Stage& stage, const Decision& decision, Spread spread, Tile& tile) {
     const bool is_points = decision.kind == DecisionKind::Inner;
     if (is_points) {
-        const std::vector<int> loops = parallel_loops(stage, tile.thread_loop);
+        tile.spread = spread;
+        const std::vector<int> loops = parallel_loops(stage, -1, spread);
         if (std::find(loops.begin(), loops.end(), decision.vector_loop) == loops.end()) {
             return Pruned::InvalidDecision;
         }
         tile.thread_loop = decision.vector_loop;
     }
-    const bool is_reducing = stage.loops[static_cast<size_t>(tile.thread_loop)].is_reduction;
+    const std::vector<int> open = parallel_loops(stage, -1, tile.spread);
     Trips& trips = is_points ? tile.points : tile.threads;
     int64_t points = 1;
     size_t dimensions = 0;
     for (size_t i = 0; i < stage.loops.size(); i++) {
         trips[i] = decision.trips[i];
-        if (trips[i] < 1 || (trips[i] > 1 && stage.loops[i].is_reduction != is_reducing)) {
+        if (trips[i] < 1 || (trips[i] > 1 && std::ranges::count(open, static_cast<int>(i)) == 0)) {
             return Pruned::InvalidDecision;
         }
         points *= is_points ? trips[i] : 1;
@@ -187,7 +188,7 @@ Pruned check_occupied(const GpuParameters& machine, const Stage& stage, const Bo
     int64_t blocks = 1;
     int64_t threads = 1;
     for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (stage.loops[i].is_reduction == is_atomic(stage, nest)) {
+        if (!is_serial(stage, nest, i)) {
             tiles *= divide_up(std::max<int64_t>(1, loops[static_cast<int>(i)].extent()), nest.levels[kPoint][i]);
         }
         blocks *= nest.levels[kBlocks][i];
@@ -228,12 +229,17 @@ Pruned apply_tile(const GpuParameters& machine, const PipelineIndex& index, Pool
     if (tile.thread_loop < 0) {
         return Pruned::InvalidDecision;
     }
-    if (const Pruned reason = read_tile(stage, decision, tile); reason != Pruned::None) {
+    const bool is_root = schedule.placement == Placement::Root;
+    const bool wants_atomic = decision.outside > 0;
+    if (wants_atomic && !(is_root && can_be_atomic(machine, index, stage) && gains_by_atomics(machine, stage, loops))) {
+        return Pruned::InvalidDecision;
+    }
+    const Spread spread = wants_atomic ? Spread::Atomic : plain_spread(schedule);
+    if (const Pruned reason = read_tile(stage, decision, spread, tile); reason != Pruned::None) {
         return reason;
     }
-    const bool is_root = schedule.placement == Placement::Root;
     if (decision.kind == DecisionKind::Inner && is_root) {
-        tile.threads = default_root_tile(machine, stage, loops, tile.thread_loop).threads;
+        tile.threads = default_root_tile(machine, stage, loops, tile.thread_loop, spread).threads;
     }
     schedule.stages[position] = make_nest(stage, loops, schedule, tile);
     if (decision.kind == DecisionKind::Parallel) {

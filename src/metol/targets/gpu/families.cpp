@@ -94,17 +94,10 @@ std::vector<int32_t> point_choices(const GpuParameters& machine, int64_t extent)
     return choices;
 }
 
-std::vector<DecisionFamily> point_families(const GpuParameters& machine, const PipelineIndex& index,
-                                           const LoopNest& nest, const DecisionStep& step,
-                                           const SpaceOptions& options) {
-    const Stage& stage = index.stage(step.stage);
-    Regions regions(index, nest);
-    const Box loops = regions.loops(step.stage, nest[step.func].compute);
-    // The order does not depend on which of them it is.
-    const int any = nest_of(index, nest, step.stage).vector_loop;
-    std::vector<int> candidates = parallel_loops(stage, any);
-    std::ranges::sort(candidates);
-    std::vector<DecisionFamily> families;
+// The same for threads that are spread in one way, added to `families`.
+void add_point_families(const GpuParameters& machine, const Stage& stage, const Box& loops, const DecisionStep& step,
+                        Spread spread, const SpaceOptions& options, std::vector<DecisionFamily>& families) {
+    const std::vector<int> candidates = parallel_loops(stage, -1, spread);
     for (size_t c = 0; c < std::min(candidates.size(), kBlockDimensions); c++) {
         if (c > 0 && loops[candidates[c]].extent() <= 1) {
             continue;
@@ -114,12 +107,28 @@ std::vector<DecisionFamily> point_families(const GpuParameters& machine, const P
         decision.func = step.func;
         decision.stage = step.stage;
         decision.vector_loop = static_cast<int8_t>(candidates[c]);
+        decision.outside = spread == Spread::Atomic ? 1 : 0;
         DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
-        const std::vector<int> order = parallel_loops(stage, candidates[c]);
+        const std::vector<int> order = parallel_loops(stage, candidates[c], spread);
         for (size_t d = 0; d < std::min(order.size(), kBlockDimensions) && options.allow_unroll; d++) {
             family.choices[static_cast<size_t>(order[d])] = point_choices(machine, loops[order[d]].extent());
         }
         families.push_back(std::move(family));
+    }
+}
+
+std::vector<DecisionFamily> point_families(const GpuParameters& machine, const PipelineIndex& index,
+                                           const LoopNest& nest, const DecisionStep& step,
+                                           const SpaceOptions& options) {
+    const Stage& stage = index.stage(step.stage);
+    const FuncSchedule& schedule = nest[step.func];
+    Regions regions(index, nest);
+    const Box loops = regions.loops(step.stage, schedule.compute);
+    std::vector<DecisionFamily> families;
+    add_point_families(machine, stage, loops, step, plain_spread(schedule), options, families);
+    if (schedule.placement == Placement::Root && can_be_atomic(machine, index, stage) &&
+        gains_by_atomics(machine, stage, loops)) {
+        add_point_families(machine, stage, loops, step, Spread::Atomic, options, families);
     }
     return families;
 }

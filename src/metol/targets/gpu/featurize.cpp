@@ -51,6 +51,7 @@ class StageFeaturizer {
 
   private:
     const FuncSchedule& schedule() const { return nest_[stage_.func]; }
+    const StageNest& own() const { return nest_of(index_, nest_, id_); }
     bool is_root() const { return schedule().placement == Placement::Root; }
 
     void count_points(float* out) {
@@ -59,7 +60,7 @@ class StageFeaturizer {
         const auto points = static_cast<double>(regions_.loops(id_, schedule().compute).points());
         double tile = 1;
         for (size_t i = 0; i < stage_.loops.size(); i++) {
-            tile *= stage_.loops[i].is_reduction ? 1 : nest_of(index_, nest_, id_).levels[kPoint][i];
+            tile *= is_serial(stage_, own(), i) ? 1 : own().levels[kPoint][i];
         }
         const double serial = memory_.points_per_thread();
         out[k_num_realizations] = static_cast<float>(realizations);
@@ -71,17 +72,19 @@ class StageFeaturizer {
         out[k_innermost_loop_extent] = static_cast<float>(serial);
         out[k_points_computed_per_thread] = static_cast<float>(serial * memory_.turns());
         out[k_innermost_pure_loop_extent] = static_cast<float>(tile);
-        out[k_unrolled_loop_extent] =
-            static_cast<float>(unrolled_iterations(stage_, schedule(), nest_of(index_, nest_, id_)));
+        out[k_unrolled_loop_extent] = static_cast<float>(unrolled_iterations(stage_, schedule(), own()));
         out[k_expr_branching] = static_cast<float>(stage_.expr_branching);
         out[k_launches] = is_root() ? 1 : 0;
-        if (is_atomic(stage_, nest_of(index_, nest_, id_))) {
-            // Taken to go to all places alike. What the lanes of a warp add to one place may be one update.
-            const Box& places = regions_.computed(stage_.func, schedule().store);
-            const double apart = machine_.atomic_lanes.empty() ? 1 : machine_.atomic_lanes[static_cast<size_t>(id_)];
-            const double turns = productions * points / std::max(apart, static_cast<double>(places.points()));
-            out[k_atomic_turns] = static_cast<float>(turns);
-        }
+        out[k_atomic_turns] = own().is_atomic ? static_cast<float>(atomic_turns(productions * points)) : 0.0F;
+    }
+
+    // Updates are taken to go to all places alike, and wait for those of the same place; and for the second cache,
+    // which makes so many at once. What the lanes of a warp add to one place may be one update.
+    double atomic_turns(double updates) {
+        const Box& places = regions_.computed(stage_.func, schedule().store);
+        const double apart = machine_.atomic_lanes.empty() ? 1 : machine_.atomic_lanes[static_cast<size_t>(id_)];
+        const double waiting = updates / std::max(apart, static_cast<double>(places.points()));
+        return std::max(waiting, updates / std::max(1.0, apart * machine_.atomics_per_turn));
     }
 
     void count_threads(float* out) {

@@ -35,6 +35,7 @@ struct GpuParameters final : MachineParameters {
     double seconds_per_launch = 0;
     double seconds_per_block = 0;          // of all of a kernel, for they are handed out one after the other
     double seconds_per_atomic = 0;         // of updates of one place, whoever makes them
+    double atomics_per_turn = 0;           // of different places in that time, by the second cache
     double seconds_per_turn_in_a_row = 0;  // of a thread, which reads what the turn before it has written
     // With every multiprocessor busy:
     double seconds_per_sector = 0;       // between threads and the first cache

@@ -31,7 +31,7 @@ std::vector<Site> places(const PipelineIndex& index, const LoopNest& nest, int s
     const StageNest& own = nest_of(index, nest, stage_id);
     std::vector<Site> sites;
     const bool is_closed = index.is_closed[static_cast<size_t>(stage.func)];
-    if (stage.is_extern || stage.is_undef || is_closed || is_atomic(stage, own)) {
+    if (stage.is_extern || stage.is_undef || is_closed || spreads_reductions(stage, own)) {
         return sites;
     }
     if (schedule.placement == Placement::At) {
@@ -233,7 +233,7 @@ bool has_known_points(const PipelineIndex& index, const LoopNest& nest, int stag
 double tile_registers(const Stage& stage, const StageNest& nest) {
     double points = 1;
     for (size_t i = 0; i < stage.loops.size(); i++) {
-        points *= stage.loops[i].is_reduction ? 1 : nest.levels[kPoint][i];
+        points *= is_serial(stage, nest, i) ? 1 : nest.levels[kPoint][i];
     }
     const double words = std::max(1.0, std::ceil(stage.widest_bytes / kRegisterBytes));
     return kRegistersPerPoint * std::min<double>(points, kMaxPoints) * words;
@@ -297,8 +297,18 @@ ThreadCounts thread_counts(const Stage& stage, const StageNest& nest) {
     return counts;
 }
 
-bool is_atomic(const Stage& stage, const StageNest& nest) {
-    return nest.vector_loop >= 0 && stage.loops[static_cast<size_t>(nest.vector_loop)].is_reduction;
+bool is_serial(const Stage& stage, const StageNest& nest, size_t loop) {
+    const LoopDim& one = stage.loops[loop];
+    return one.is_reduction && !(nest.is_parallel && (nest.is_atomic || one.is_parallelizable));
+}
+
+bool spreads_reductions(const Stage& stage, const StageNest& nest) {
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (stage.loops[i].is_reduction && !is_serial(stage, nest, i)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool is_in_thread(const FuncSchedule& schedule) {
@@ -317,8 +327,8 @@ double turns_of_block(const PipelineIndex& index, const LoopNest& nest, int stag
     while (stage >= 0) {
         const Stage& one = index.stage(stage);
         const StageNest& own = nest_of(index, nest, stage);
-        for (size_t i = 0; i < one.loops.size() && !is_atomic(one, own); i++) {
-            turns *= one.loops[i].is_reduction ? own.levels[kBlocks][i] : 1;
+        for (size_t i = 0; i < one.loops.size(); i++) {
+            turns *= is_serial(one, own, i) ? own.levels[kBlocks][i] : 1;
         }
         const FuncSchedule& schedule = nest[one.func];
         stage = schedule.placement == Placement::At ? schedule.compute.stage : -1;

@@ -33,8 +33,12 @@ std::array<int8_t, kBlockDimensions> thread_loops(const Stage& stage, const Stag
 
 ThreadCounts thread_counts(const Stage& stage, const StageNest& nest);
 
-// Is an update without pure loops spread over threads by its reduction loops, each of which updates atomically?
-bool is_atomic(const Stage& stage, const StageNest& nest);
+// Does each thread run a loop of a Stage by itself, from its begin to its end? Others are spread over threads: the pure
+// ones, at root those reduction loops whose turns Halide proves not to meet, and of an atomic update all.
+bool is_serial(const Stage& stage, const StageNest& nest, size_t loop);
+
+// Are reduction loops spread over threads?
+bool spreads_reductions(const Stage& stage, const StageNest& nest);
 
 // Is a Func computed by each thread for itself?
 bool is_in_thread(const FuncSchedule& schedule);

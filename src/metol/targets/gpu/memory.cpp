@@ -72,8 +72,9 @@ double loads_per_thread(const Stage& stage, const StageNest& nest, const Effecti
         for (size_t d = 0; d < access.jacobian.size(); d++) {
             is_moving = is_moving || access.jacobian[d][i] != 0 || access.phases[d][i];
         }
-        tile[i] = stage.loops[i].is_reduction ? 1 : nest.levels[kPoint][i];
-        count *= stage.loops[i].is_reduction && is_moving ? nest.levels[kPoint][i] : 1;
+        const bool is_turning = is_serial(stage, nest, i);
+        tile[i] = is_turning ? 1 : nest.levels[kPoint][i];
+        count *= is_turning && is_moving ? nest.levels[kPoint][i] : 1;
     }
     return count * distinct_loads(access, stage.loops.size(), tile, -1);
 }
@@ -197,7 +198,7 @@ bool StageMemory::keeps_sums() {
     bool divides = true;
     for (size_t i = 0; i < stage_.loops.size(); i++) {
         const int32_t points = own_.levels[kPoint][i];
-        is_alone = is_alone && (stage_.loops[i].is_reduction || points == 1);
+        is_alone = is_alone && (is_serial(stage_, own_, i) || points == 1);
         divides = divides && loops[static_cast<int>(i)].extent() % points == 0;
     }
     const FuncSchedule& schedule = nest_[stage_.func];
@@ -207,8 +208,10 @@ bool StageMemory::keeps_sums() {
 
 // Of the turns of the innermost reduction loop, how many fetch a sector that no turn before them has.
 double StageMemory::fetches_a_turn() {
-    const auto is_reduction = [](const LoopDim& loop) { return loop.is_reduction; };
-    const auto loop = static_cast<size_t>(std::ranges::find_if(stage_.loops, is_reduction) - stage_.loops.begin());
+    size_t loop = 0;
+    while (loop < stage_.loops.size() && !is_serial(stage_, own_, loop)) {
+        loop++;
+    }
     double most = 0;
     for (const EffectiveAccess& access : reads_->accesses) {
         if (loop == stage_.loops.size() || memory_of(index_, nest_, access.producer) != Memory::Global) {
@@ -226,10 +229,19 @@ double StageMemory::fetches_a_turn() {
 }
 
 double StageMemory::turns_in_a_row() {
-    if (is_atomic(stage_, own_) || memory_of(index_, nest_, stage_.func) != Memory::Global) {
+    if (own_.is_atomic || memory_of(index_, nest_, stage_.func) != Memory::Global) {
         return 0;
     }
-    const auto steps_on = [&](const Access& self) { return moves_while_reducing(stage_, self); };
+    const auto steps_on = [&](const Access& self) {
+        return std::ranges::any_of(self.jacobian, [&](const JacobianRow& row) {
+            for (size_t i = 0; i < stage_.loops.size(); i++) {
+                if (is_serial(stage_, own_, i) && moves_with(row, i)) {
+                    return true;
+                }
+            }
+            return false;
+        });
+    };
     const bool waits = std::ranges::any_of(stage_.self_accesses, steps_on);
     return waits ? turns_ * points_per_thread() * (1 + kTurnsOfFetch * fetches_a_turn()) : 0;
 }
@@ -247,7 +259,7 @@ void StageMemory::count_accesses(float* out) {
     }
     sectors_read_ = loaded.global.count;
     // An atomic update goes to memory each time, and brings nothing back.
-    const bool is_read_back = !is_atomic(stage_, own_);
+    const bool is_read_back = !own_.is_atomic;
     const bool keeps_all = is_read_back && keeps_sums();
     const auto of_sums = [&](const EffectiveAccess& access) {
         return keeps_all ? per_thread(access) : turns_ * points_per_thread();
@@ -308,8 +320,15 @@ void StageMemory::measure_bytes(double blocks_held, float* out) {
     const Box whole = regions_.loops(id_, Site{});
     const Site block = {static_cast<int16_t>(kernel_.stage), kBlocks, Site::kAllLoops};
     double written = nest_[stage_.func].placement == Placement::Root ? index_.func(stage_.func).bytes_per_point() : 0;
+    const auto moves = [&](size_t loop) {
+        return std::ranges::any_of(stage_.stores, [&](const Access& store) {
+            return std::ranges::any_of(store.jacobian,
+                                       [&](const JacobianRow& row) { return surely_moves_with(row, loop); });
+        });
+    };
     for (size_t i = 0; i < stage_.loops.size(); i++) {
-        written *= stage_.loops[i].is_reduction ? 1.0 : static_cast<double>(whole[static_cast<int>(i)].extent());
+        const bool is_elsewhere = !stage_.loops[i].is_reduction || moves(i);
+        written *= is_elsewhere ? static_cast<double>(whole[static_cast<int>(i)].extent()) : 1.0;
     }
     // Threads that step through memory together leave gaps between what one block reads: it is in fewer sectors than
     // the box around all has.

@@ -95,6 +95,8 @@ def gpu_parameters(machine: GpuMachine, dag: PipelineDag) -> _core.GpuParameters
     parameters.seconds_per_block = _BLOCK_CYCLES / machine.clock_hz
     parameters.seconds_per_turn_in_a_row = _TURN_IN_A_ROW_CYCLES / machine.clock_hz
     parameters.seconds_per_atomic = 1 / machine.clock_hz
+    # The second cache makes as many as it moves sectors.
+    parameters.atomics_per_turn = machine.l2_bytes_per_second / machine.sector_bytes / machine.clock_hz
     parameters.seconds_per_sector = machine.sector_bytes / (machine.l1_bytes_per_cycle * cycles_per_second)
     parameters.seconds_per_shared_turn = 1 / cycles_per_second
     parameters.seconds_per_barrier = _BARRIER_CYCLES / cycles_per_second

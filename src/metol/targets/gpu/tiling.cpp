@@ -14,7 +14,7 @@ int64_t extent_of(const Box& loops, size_t loop) {
 Tile default_block_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop) {
     Tile tile;
     tile.thread_loop = thread_loop;
-    std::vector<int> order = parallel_loops(stage, thread_loop);
+    std::vector<int> order = parallel_loops(stage, thread_loop, Spread::Pure);
     order.resize(std::min(order.size(), kBlockDimensions));
     const auto threads = [&](int loop) {
         return divide_up(extent_of(loops, static_cast<size_t>(loop)), tile.points[static_cast<size_t>(loop)]);
@@ -40,14 +40,15 @@ Tile default_block_tile(const GpuParameters& machine, const Stage& stage, const 
 
 }  // namespace
 
-std::vector<int> parallel_loops(const Stage& stage, int first) {
+std::vector<int> parallel_loops(const Stage& stage, int first, Spread spread) {
     std::vector<int> loops;
     if (stage.is_extern || stage.is_undef) {
         return loops;
     }
-    const bool is_reducing = first >= 0 && stage.loops[static_cast<size_t>(first)].is_reduction;
     for (int i = 0; i < static_cast<int>(stage.loops.size()); i++) {
-        if (stage.loops[static_cast<size_t>(i)].is_reduction == is_reducing && i != first) {
+        const LoopDim& loop = stage.loops[static_cast<size_t>(i)];
+        const bool is_free = !loop.is_reduction || (spread == Spread::Free && loop.is_parallelizable);
+        if ((is_free || spread == Spread::Atomic) && i != first) {
             loops.push_back(i);
         }
     }
@@ -57,10 +58,18 @@ std::vector<int> parallel_loops(const Stage& stage, int first) {
     return loops;
 }
 
+Spread spread_of(const StageNest& nest) {
+    return nest.is_atomic ? Spread::Atomic : nest.is_parallel ? Spread::Free : Spread::Pure;
+}
+
+Spread plain_spread(const FuncSchedule& schedule) {
+    return schedule.placement == Placement::Root ? Spread::Free : Spread::Pure;
+}
+
 std::vector<std::vector<int32_t>> thread_choices(const GpuParameters& machine, const Stage& stage, const Box& loops,
                                                  const StageNest& nest) {
     std::vector<std::vector<int32_t>> all(stage.loops.size(), {1});
-    const std::vector<int> order = parallel_loops(stage, nest.vector_loop);
+    const std::vector<int> order = parallel_loops(stage, nest.vector_loop, spread_of(nest));
     for (size_t d = 0; d < std::min(order.size(), kBlockDimensions); d++) {
         const auto loop = static_cast<size_t>(order[d]);
         const int64_t tiles = divide_up(extent_of(loops, loop), nest.levels[kPoint][loop]);
@@ -81,8 +90,28 @@ std::vector<std::vector<int32_t>> thread_choices(const GpuParameters& machine, c
 bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage) {
     const Func& func = index.func(stage.func);
     return stage.index > 0 && stage.is_associative && !stage.is_extern && !stage.is_undef &&
-           func.value_bytes == std::vector<int32_t>{kAtomicBytes} && parallel_loops(stage, -1).empty() &&
-           !stage.loops.empty() && !machine.keeps_on_host(stage.func);
+           func.value_bytes == std::vector<int32_t>{kAtomicBytes} && !machine.keeps_on_host(stage.func) &&
+           std::ranges::any_of(stage.loops, [](const LoopDim& loop) { return !loop.is_parallelizable; });
+}
+
+bool gains_by_atomics(const GpuParameters& machine, const Stage& stage, const Box& loops) {
+    double threads = 1;
+    bool is_any = false;
+    for (int loop : parallel_loops(stage, -1, Spread::Free)) {
+        threads *= static_cast<double>(extent_of(loops, static_cast<size_t>(loop)));
+        is_any = true;
+    }
+    const double wanted = static_cast<double>(machine.multiprocessors) * machine.warps_to_hide_latency *
+                          static_cast<double>(machine.warp_threads);
+    bool is_scatter = false;
+    for (const Access& store : stage.stores) {
+        for (const JacobianRow& row : store.jacobian) {
+            for (size_t i = 0; i < stage.loops.size(); i++) {
+                is_scatter = is_scatter || (!stage.loops[i].is_parallelizable && moves_with(row, i));
+            }
+        }
+    }
+    return loops.points() >= machine.warp_threads && (!is_any || (is_scatter && threads < wanted));
 }
 
 StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& schedule, const Tile& tile) {
@@ -90,20 +119,20 @@ StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& sc
     const bool is_alone = tile.thread_loop < 0 || is_in_thread(schedule);
     nest.vector_loop = static_cast<int8_t>(is_alone ? -1 : tile.thread_loop);
     nest.is_parallel = !is_alone && schedule.placement == Placement::Root;
+    nest.is_atomic = nest.is_parallel && tile.spread == Spread::Atomic;
     nest.levels.assign(3, unit_trips());
-    const std::vector<int> order = is_alone ? std::vector<int>{} : parallel_loops(stage, tile.thread_loop);
+    const std::vector<int> order = is_alone ? std::vector<int>{} : parallel_loops(stage, tile.thread_loop, tile.spread);
     for (size_t i = 0; i < stage.loops.size(); i++) {
         const auto extent = static_cast<int32_t>(std::min<int64_t>(extent_of(loops, i), 1 << 30));
         const auto rank =
             static_cast<size_t>(std::find(order.begin(), order.end(), static_cast<int>(i)) - order.begin());
-        const bool is_serial = rank == order.size();
-        if (is_serial || (!nest.is_parallel && rank >= kBlockDimensions)) {
+        const bool is_whole = rank == order.size();
+        if (is_whole || (!nest.is_parallel && rank >= kBlockDimensions)) {
             nest.levels[kPoint][i] = extent;
             continue;
         }
         // A guard inside of it would be reckoned out together with the condition, as where that is unrolled.
-        const int32_t points =
-            stage.has_loading_condition && !is_atomic(stage, nest) ? 1 : std::min(tile.points[i], extent);
+        const int32_t points = stage.has_loading_condition && !nest.is_atomic ? 1 : std::min(tile.points[i], extent);
         nest.levels[kPoint][i] = points;
         nest.levels[kThreads][i] = nest.is_parallel ? tile.threads[i] : divide_up(extent, points);
         nest.levels[kBlocks][i] = nest.is_parallel ? divide_up(extent, points * tile.threads[i]) : 1;
@@ -116,11 +145,10 @@ int64_t unrolled_iterations(const Stage& stage, const FuncSchedule& schedule, co
     if (nest.vector_loop < 0 && !is_own) {
         return 1;
     }
-    const bool is_reducing = is_atomic(stage, nest);
     int64_t points = 1;
     int64_t unrolled = 1;
     for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (stage.loops[i].is_reduction != is_reducing) {
+        if (is_serial(stage, nest, i)) {
             continue;
         }
         const bool has_threads = static_cast<int>(i) == nest.vector_loop || nest.levels[kThreads][i] > 1;
@@ -130,8 +158,8 @@ int64_t unrolled_iterations(const Stage& stage, const FuncSchedule& schedule, co
     if (is_own && points > kMostUnrolled) {
         return 1;
     }
-    for (size_t i = 0; i < stage.loops.size() && !is_reducing && !stage.has_loading_condition; i++) {
-        if (!stage.loops[i].is_reduction) {
+    for (size_t i = 0; i < stage.loops.size() && !stage.has_loading_condition; i++) {
+        if (!is_serial(stage, nest, i)) {
             continue;
         }
         points *= nest.levels[kPoint][i];
@@ -144,15 +172,17 @@ int64_t unrolled_iterations(const Stage& stage, const FuncSchedule& schedule, co
 }
 
 Tile tile_of(const StageNest& nest) {
-    return {nest.vector_loop, nest.levels[kPoint], nest.levels[kThreads]};
+    return {nest.vector_loop, spread_of(nest), nest.levels[kPoint], nest.levels[kThreads]};
 }
 
-Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop) {
+Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop,
+                       Spread spread) {
     Tile tile;
     tile.thread_loop = thread_loop;
+    tile.spread = spread;
     int32_t left = std::min(kDefaultThreads, machine.max_threads_per_block);
     size_t dimension = 0;
-    for (int loop : parallel_loops(stage, thread_loop)) {
+    for (int loop : parallel_loops(stage, thread_loop, spread)) {
         if (dimension == kBlockDimensions) {
             break;
         }
@@ -167,12 +197,13 @@ Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const B
 
 Tile default_tile(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage, const Box& loops,
                   const FuncSchedule& schedule, int dim) {
-    if (schedule.placement == Placement::Root && can_be_atomic(machine, index, stage) &&
-        loops.points() >= machine.warp_threads) {
-        return default_root_tile(machine, stage, loops, 0);
-    }
+    const Spread spread = plain_spread(schedule);
     int thread_loop = -1;
-    std::vector<int> candidates = parallel_loops(stage, -1);
+    std::vector<int> candidates = parallel_loops(stage, -1, spread);
+    if (schedule.placement == Placement::Root && candidates.empty() && can_be_atomic(machine, index, stage) &&
+        gains_by_atomics(machine, stage, loops)) {
+        return default_root_tile(machine, stage, loops, 0, Spread::Atomic);
+    }
     candidates.resize(std::min(candidates.size(), kBlockDimensions));
     for (int loop : candidates) {
         const bool is_preferred = stage.loops[static_cast<size_t>(loop)].pure_dim == dim;
@@ -181,7 +212,7 @@ Tile default_tile(const GpuParameters& machine, const PipelineIndex& index, cons
     if (thread_loop < 0 || is_in_thread(schedule)) {
         return {};
     }
-    return schedule.placement == Placement::Root ? default_root_tile(machine, stage, loops, thread_loop)
+    return schedule.placement == Placement::Root ? default_root_tile(machine, stage, loops, thread_loop, spread)
                                                  : default_block_tile(machine, stage, loops, thread_loop);
 }
 

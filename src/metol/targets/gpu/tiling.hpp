@@ -5,24 +5,40 @@
 
 namespace metol::gpu {
 
+// Which loops of a Stage are spread over threads.
+enum class Spread : int8_t {
+    Pure,    // the pure ones
+    Free,    // and at root those reduction loops whose turns Halide proves not to meet
+    Atomic,  // and there all others, which update atomically
+};
+
 // What is chosen of a Stage; all else follows from the extents of its loops.
 struct Tile {
     int thread_loop = -1;  // along which the threads of a warp lie; -1: one thread runs everything
+    Spread spread = Spread::Pure;
     Trips points = unit_trips();
     Trips threads = unit_trips();  // at root alone: elsewhere as many as there are tiles
 };
 
-// The loops of a Stage that are spread over threads, from the innermost outwards, `first` before the others: the pure
-// ones or, where `first` is a reduction loop, the reduction loops. Empty for code that is not ours.
-std::vector<int> parallel_loops(const Stage& stage, int first);
+// The loops of a Stage that are spread over threads, from the innermost outwards, `first` before the others. Empty for
+// code that is not ours.
+std::vector<int> parallel_loops(const Stage& stage, int first, Spread spread);
+
+// How a Stage is spread, and how without atomic updates.
+Spread spread_of(const StageNest& nest);
+Spread plain_spread(const FuncSchedule& schedule);
 
 // Threads that are offered along each loop of a Stage at root, in ascending order: 1 alone beyond those of a block.
 std::vector<std::vector<int32_t>> thread_choices(const GpuParameters& machine, const Stage& stage, const Box& loops,
                                                  const StageNest& nest);
 
 // Can a Stage of a Func at root be spread over threads that update one place after the other, whoever comes first? The
-// GPUs that Halide makes code for update words of 32 bits atomically. Only of what has no pure loops is it asked.
+// GPUs that Halide makes code for update words of 32 bits atomically.
 bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage);
+
+// Are there no other loops, or too few turns of them for the threads of the device? Sums that stay where they are have
+// partial results instead, if their places are few (rfactors.py): those of a scatter would be all of its places.
+bool gains_by_atomics(const GpuParameters& machine, const Stage& stage, const Box& loops);
 
 // The loops of a Stage whose Func has a place; `loops` is what one production covers.
 StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& schedule, const Tile& tile);
@@ -40,7 +56,8 @@ Tile default_tile(const GpuParameters& machine, const PipelineIndex& index, cons
                   const FuncSchedule& schedule, int dim);
 
 // The same at root, with threads along a given loop.
-Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop);
+Tile default_root_tile(const GpuParameters& machine, const Stage& stage, const Box& loops, int thread_loop,
+                       Spread spread);
 
 // The dimension that most loads run along: those that the threads of its readers make of a Func, and its own. What it
 // reads that is no input is taken to lie in memory as Halide stores it.
