@@ -308,3 +308,27 @@ def test_loads_are_predicated_only_where_nothing_that_computes_is_inlined(build:
         runs = ExactRuns(build.__name__)
         for schedule in (*predicated[:2], *inlining[:2]):
             runs.check(schedule)
+
+
+def bordered() -> hl.Pipeline:
+    """Rows of an image whose edge is repeated as often as sums along and across need."""
+    source = image(WIDTH, HEIGHT)
+    edges = hl.BoundaryConditions.repeat_edge(source, [(0, WIDTH), (0, HEIGHT)])
+    output = hl.Func("output")
+    output[X, Y] = edges[X - 1, Y] + edges[X + 1, Y] + edges[X, Y - 1] + edges[X, Y + 1]
+    return finish(output)
+
+
+def test_guarded_borders_are_not_unrolled() -> None:
+    dag, space = cpu_space(bordered)
+    edges = func_named(dag, "repeat_edge")
+    seen = set()
+    for seed in range(100):
+        described = space.rollout(space.root(), [seed]).describe()
+        own = [one for one in cpu_directives(dag, described) if one.func == dag.funcs[edges].origin]
+        calls = {one.call for one in own}
+        if Call.VECTORIZE in calls:
+            is_guarded = any(Tail.GUARD_WITH_IF in one.args for one in own)
+            seen.add((is_guarded, Call.UNROLL in calls))
+    assert (True, True) not in seen
+    assert (True, False) in seen

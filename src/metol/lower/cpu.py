@@ -387,7 +387,8 @@ class _StageLoops:
         an output that have their estimated extent in this one.
         """
         calls = self._splits(tails, size, estimated)
-        # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes.
+        # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes. So is each
+        # lane of a guarded boundary condition, in the code for the borders.
         has_whole_vectors = self.nest.vector_loop >= 0 and tails.rounds_vectors_up(self.stage, self.nest.vector_loop)
         is_guarded = not has_whole_vectors and any(_GUARDS.intersection(args) for _, args in calls)
         is_scalar = is_guarded and not (tails.stores_densely(self.stage) and tails.may_be_masked(self.stage))

@@ -197,10 +197,19 @@ class TailRule:
         return False
 
     def reads_densely(self, stage: _core.Stage) -> bool:
-        """Do the lanes of a vector of this Stage read neighbouring places, or all the same one?"""
+        """Do the lanes of a vector of this Stage read neighbouring places, or all the same one, at borders, too?"""
         stage_id = self.dag.funcs[stage.func].stages[stage.index]
-        vector_loop = self.vector_loops.get(stage_id, -1)
-        return vector_loop < 0 or self._is_dense_along(stage, vector_loop)
+        loop = self.vector_loops.get(stage_id, -1)
+        return loop < 0 or (self._is_dense_along(stage, loop) and not self._is_clamped_along(stage, loop))
+
+    def _is_clamped_along(self, stage: _core.Stage, loop: int) -> bool:
+        """Does a boundary condition clamp what the lanes read? Where it does, each lane loads by itself."""
+        return self.dag.funcs[stage.func].is_boundary_condition and any(
+            row.numerator[loop] != 0 and not (side.min.is_affine and side.max.is_affine)
+            for edge in stage.edges
+            for access in edge.accesses
+            for side, row in zip(edge.bounds, access.jacobian, strict=True)
+        )
 
     def may_be_masked(self, stage: _core.Stage) -> bool:
         """Is code made for vectors of this Stage of which a condition tells lanes apart?"""
