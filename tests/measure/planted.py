@@ -143,12 +143,47 @@ def differs() -> hl.Func:
     return _constant(7 if _is_built_again() else 0)
 
 
-def errs_at_third() -> hl.Func:
-    """Right, but where it is built for the third time."""
+def _is_built_as_number(number: int) -> bool:
+    """Whether this is the time that a process builds of so many: the reference is first, then what is measured."""
     count = Path(__file__).with_suffix(".count")
     with count.open("a") as file:
         file.write(".")
-    return _constant(7 if count.stat().st_size == 3 else 0)
+    return count.stat().st_size == number
+
+
+def errs_at_third() -> hl.Func:
+    """Right, but where it is built for the third time."""
+    return _constant(7 if _is_built_as_number(3) else 0)
+
+
+def _long_sums(*, is_wrong: bool) -> hl.Func:
+    """Sums that one row of float additions makes about 1 % too large."""
+    total, result = hl.Func("total"), hl.Func("result")
+    r = hl.RDom([(0, 1 << 10), (0, 1 << 10)], "r")
+    total[x] = hl.f32(0)
+    total[x] += hl.select(hl.f32(r.x) >= 0, hl.f32(0.1), 0)
+    result[x] = total[x] * hl.select(is_wrong & (x == 5), hl.f32(1.002), hl.f32(1))
+    result.set_estimates([(0, 40)])
+    return result
+
+
+def long_sums() -> hl.Func:
+    return _long_sums(is_wrong=False)
+
+
+def long_sums_one_wrong() -> hl.Func:
+    """A schedule of them has one point wrong, by less than the first reference is off."""
+    return _long_sums(is_wrong=_is_built_as_number(2))
+
+
+def compares_nan() -> hl.Func:
+    """What is no number is not below four, by IEEE 754, and Halide lets a processor find otherwise."""
+    source, root, result = hl.ImageParam(hl.Float(32), 1, "source"), hl.Func("root"), hl.Func("result")
+    root[x] = hl.sqrt(-1 - source[x])
+    result[x] = hl.select(root[x] < 4, 41, 1)
+    source.set_estimates([(0, 40)])
+    result.set_estimates([(0, 40)])
+    return result
 
 
 def runs_forever() -> hl.Func:

@@ -11,6 +11,8 @@ MESSAGES = [
     m.Compile(),
     m.MakeCases("/tmp/cases", 3, "/tmp/given"),
     m.Verify("/tmp/cases/awkward"),
+    m.Verify("/tmp/cases/awkward", "/tmp/cases/exact_0"),
+    m.Recompute("/tmp/cases/awkward", "/tmp/cases/exact_0"),
     m.Time("/tmp/cases/estimated", 0.25, is_cold=True),
     m.Done(1.5),
     m.CasesMade(["/tmp/cases/estimated"], "a note"),

@@ -155,3 +155,14 @@ def test_doubles_are_as_precise_as_what_went_in(planted, brief_options: RunOptio
     (row,) = run(planted(name), replace(brief_options, timing=None), "reference")
     assert row.verified, row.detail
     assert relative in row.detail
+
+
+def test_long_sum_of_floats_is_compared_with_one_that_is_more_exact(planted, brief_options: RunOptions) -> None:
+    (row,) = run(planted("long_sums"), replace(brief_options, timing=None), "exact-reference")
+    assert row.verified, row.detail
+    assert "by a more exact reference" in row.detail
+
+
+def test_one_wrong_point_of_long_sums_is_found(planted, brief_options: RunOptions) -> None:
+    (row,) = run(planted("long_sums_one_wrong"), replace(brief_options, timing=None), "exact-reference")
+    assert row.status is Status.WRONG_RESULT

@@ -60,6 +60,7 @@ class Session:
         self._timed: tuple[str, Callable[[], object]] | None = None
         self._on_device: tuple[str, DeviceRun] | None = None
         self._holding: Holding | None = None
+        self._accepted: dict[str, m.Verify] = {}  # by the case's folder: what its results were found to agree with
 
     def answer(self, request: m.Request) -> m.Answer:
         """Do what is asked; exceptions are the caller's to report."""
@@ -84,10 +85,12 @@ class Session:
                 return self._make_cases(request)
             case m.MakeCase():
                 return self._make_case(request)
+            case m.Recompute():
+                return self._recompute(request)
             case m.GrowInputs():
                 return self._grow_inputs(Path(request.case), Path(request.folder))
             case m.Verify():
-                return self._verify(Path(request.case))
+                return self._verify(request)
             case m.Bind():
                 return self._bind(request.case)
             case m.Time():
@@ -201,6 +204,15 @@ class Session:
             return m.CasesMade([], f"its constraints make it {case.size_text}")
         return m.CasesMade([self._save_expected(case, Path(request.folder), app)], "")
 
+    def _recompute(self, request: m.Recompute) -> m.CasesMade:
+        from metol.measure.case import Case
+
+        assert self._source is not None
+        if not self._narrowest_float():
+            return m.CasesMade([], "no floats")
+        app = self._source.app() if self._source.kind is SourceKind.APP else None
+        return m.CasesMade([self._save_expected(Case.load(Path(request.case)), Path(request.folder), app)], "")
+
     def _grow_inputs(self, folder: Path, new_folder: Path) -> m.CasesMade:
         from metol.measure.case import Case
         from metol.measure.cases import grow_inputs
@@ -223,19 +235,15 @@ class Session:
 
         expected, _ = self._code().run_once(case)
         if app is None:
-            bits = self._narrowest_float(expected)
+            bits = self._narrowest_float() if _is_as_precise_as_floats(expected) else 0
             tolerances = tuple(default_tolerance(array, narrowest_float=bits) for array in expected)
         else:
             tolerances = (app_tolerance(app),) * len(expected)
         Case(case.name, case.inputs, case.outputs, expected, tolerances).save(folder)
         return str(folder)
 
-    def _narrowest_float(self, outputs: "tuple[Array, ...]") -> int:
-        """Bits of the narrowest floats in the code, or 0: doubles and small integers are no more precise than those."""
-        if not any(
-            array.dtype == "f8" or (array.dtype.kind in "iu" and array.dtype.itemsize <= 2) for array in outputs
-        ):
-            return 0
+    def _narrowest_float(self) -> int:
+        """Bits of the narrowest floats in the code, or 0."""
         import halide as hl
 
         # The lowered code shows floats inside Exprs, too.
@@ -245,14 +253,14 @@ class Session:
             bits = map(int, _FLOAT_TYPE.findall(Path(file.name).read_text()))
             return min(bits, default=0)
 
-    def _verify(self, folder: Path) -> m.Verdict:
+    def _verify(self, request: m.Verify) -> m.Verdict:
         import halide as hl
 
-        from metol.measure.case import Case
         from metol.measure.fence import fence_inputs
-        from metol.measure.tolerance import compare
+        from metol.measure.standard import Standard
 
-        case = Case.load(folder)
+        standard = Standard.load(request)
+        case = standard.case
         where = f"{case.name} {case.size_text}"
         verdicts = []
         for at_end in (True, False):
@@ -264,10 +272,12 @@ class Session:
                 raise
             if not is_intact:
                 return m.Verdict(False, f"{where}: wrote outside of its output")
-            comparisons = [compare(*triple) for triple in zip(results, case.expected, case.tolerances, strict=True)]
-            wrong = [c for c in comparisons if not c.is_equal]
-            verdicts.append(m.Verdict(not wrong, f"{where}: {'; '.join(c.text for c in wrong or comparisons)}"))
-        return min(verdicts, key=lambda verdict: verdict.is_equal)
+            is_equal, text = standard.judge(results)
+            verdicts.append(m.Verdict(is_equal, f"{where}: {text}"))
+        verdict = min(verdicts, key=lambda verdict: verdict.is_equal)
+        if verdict.is_equal:
+            self._accepted[request.case] = request
+        return verdict
 
     def _bind(self, case: str) -> m.Done:
         start = time.perf_counter()
@@ -298,18 +308,17 @@ class Session:
 
     def _device_run(self, folder: str) -> "DeviceRun":
         """Return what runs with inputs and outputs on the device, which has been compared with what is expected."""
-        from metol.measure.case import Case
         from metol.measure.device_run import DeviceRun
-        from metol.measure.tolerance import compare
+        from metol.measure.standard import Standard
 
         pin(self._threads)
         if self._on_device is None or self._on_device[0] != folder:
-            case = Case.load(Path(folder))
-            device = DeviceRun.bind(self._pipeline, self._target, case)
+            standard = Standard.load(self._accepted.get(folder, m.Verify(folder)))
+            device = DeviceRun.bind(self._pipeline, self._target, standard.case)
             device.run()
-            results = zip(device.fetch(), case.expected, case.tolerances, strict=True)
-            if wrong := [found.text for triple in results if not (found := compare(*triple)).is_equal]:
-                raise MetolError(f"What is timed on the device is wrong: {'; '.join(wrong)}")
+            is_equal, text = standard.judge(device.fetch())
+            if not is_equal:
+                raise MetolError(f"What is timed on the device is wrong: {text}")
             self._on_device = (folder, device)
         return self._on_device[1]
 
@@ -325,6 +334,11 @@ class Session:
         if self._timed is None or self._timed[0] != folder:
             self._timed = (folder, self._code().bind(Case.load(Path(folder))))
         return self._timed[1]
+
+
+def _is_as_precise_as_floats(outputs: "tuple[Array, ...]") -> bool:
+    """Whether some output is no more precise than the floats that it may be made of: doubles, and small integers."""
+    return any(array.dtype == "f8" or (array.dtype.kind in "iu" and array.dtype.itemsize <= 2) for array in outputs)
 
 
 def _inspect_kernels(request: m.InspectKernels) -> m.KernelsInspected:

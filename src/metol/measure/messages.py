@@ -1,8 +1,9 @@
 """What a parent asks a child process that runs pipelines, and what the child answers.
 
 The order of a child's life: `Build`, `ApplyScheduler`, `Compile`, then `MakeCases` or any number of `MakeCase` (the
-reference alone), or any number of `Verify`, `GrowInputs`, `Bind` and `Time`; or `Build` and `AskPeer`; or `Build` and
-any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays never travel here; they lie in the folders of cases.
+reference alone), or any number of `Recompute`, or of `Verify`, `GrowInputs`, `Bind` and `Time`; or `Build` and
+`AskPeer`; or `Build` and any number of `Hold` and `TimeHeld`; or `InspectKernels`. Arrays never travel here; they lie
+in the folders of cases.
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ __all__ = [
     "MakeCase",
     "MakeCases",
     "PeerText",
+    "Recompute",
     "Request",
     "Samples",
     "Search",
@@ -121,6 +123,16 @@ class MakeCase(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Recompute(Message):
+    """Copy a case, with what this code computes as what is expected, if the pipeline computes with floats."""
+
+    case: str
+    """The case's folder."""
+    folder: str
+    """The folder of the copy, which does not exist yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class GrowInputs(Message):
     """Copy a case, with inputs as large as this code demands where that is more than the algorithm needs."""
 
@@ -136,6 +148,8 @@ class Verify(Message):
 
     case: str
     """The case's folder."""
+    exact: str = ""
+    """The folder of a copy, whose results are expected instead; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +248,11 @@ class PeerText(Message):
 
 @dataclass(frozen=True, slots=True)
 class CasesMade(Message):
-    """The answer to `MakeCases`, `MakeCase` and `GrowInputs`."""
+    """The answer to `MakeCases`, `MakeCase`, `Recompute` and `GrowInputs`."""
 
     cases: list[str]
     """The folders, the estimated size first; none where the pipeline's constraints want another size than was asked
-    for; the folder of the case itself where there was nothing to grow."""
+    for, or there are no floats to recompute; the folder of the case itself where there was nothing to grow."""
     note: str
     """Why there is no awkward size, or no case, where there is none; which inputs have grown."""
 
@@ -284,6 +298,7 @@ Request = (
     | CompileObject
     | MakeCases
     | MakeCase
+    | Recompute
     | GrowInputs
     | Verify
     | Bind

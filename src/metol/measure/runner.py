@@ -16,6 +16,7 @@ from metol.measure.measurement import Measurement
 from metol.measure.messages import CasesMade, GrowInputs
 from metol.measure.profile import FuncTimes, read_profile
 from metol.measure.scheduler import Scheduler
+from metol.measure.second_opinion import SecondOpinion
 from metol.measure.source import PipelineSource, stored_source
 from metol.measure.timing import TimingPlan
 from metol.measure.trial import BusyTrials, RunOptions, Trial
@@ -100,13 +101,15 @@ class LocalRunner:
             if cases is None:
                 return PreparedTrials(_without_reference(reference, schedulers), stack.pop_all())
             trials = []
+            second = SecondOpinion(source, self._options, folder)
+            stack.callback(second.close)
             for scheduler in schedulers:
                 self._progress(f"{source.label}: {scheduler}")
                 trial = Trial(source, scheduler, self._options)
                 stack.callback(trial.close)
                 with self._busy.waiting_for(trial):
                     trial.compile()
-                    trial.verify(cases.cases, cases.note)
+                    trial.verify(cases.cases, cases.note, second.verdict)
                     if self._options.timing is not None:
                         trial.bind(cases.cases[0])
                 trials.append(trial)

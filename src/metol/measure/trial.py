@@ -7,7 +7,7 @@ after compiling, blocked on its pipe, so that several trials can be timed in tur
 import contextlib
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,17 +170,37 @@ class Trial:
         answer: m.Verdict | m.Failure | None = self._ask(m.Verify(case), Status.RUN_FAILED, "running", may_refuse=True)
         return answer
 
+    def judge(self, request: m.Verify) -> m.Verdict | None:
+        """Run on a case and compare with something else than it expects; None where that is refused, or killed it."""
+        answer: m.Verdict | m.Failure | None = self._ask(request, Status.RUN_FAILED, "running again", may_refuse=True)
+        return answer if isinstance(answer, m.Verdict) else None
+
+    def recompute(self, request: m.Recompute) -> str:
+        """Run on a case, and return the folder of a copy that expects the results; "" where there is none."""
+        answer: m.CasesMade | m.Failure | None = self._ask(request, Status.RUN_FAILED, "running", may_refuse=True)
+        return answer.cases[0] if isinstance(answer, m.CasesMade) and answer.cases else ""
+
     def renew_time(self) -> None:
         """Give it the whole time limit once more."""
         if self._child is not None:
             self._child.spent_seconds = self._timed_seconds
 
-    def verify(self, cases: Sequence[str], note: str) -> None:
+    def verify(
+        self,
+        cases: Sequence[str],
+        note: str,
+        judge_again: "Callable[[Trial, str, m.Verdict], m.Verdict] | None" = None,
+    ) -> None:
         """Run on every case: `verified` if all are right.
 
         A wrong result or a crash at any size is a failure. That the code refuses the awkward size, with an error of
         Halide's, is not: it is right for the size it was made for, is timed, and stays unverified, unless one size is
         all that was asked for.
+
+        Args:
+            cases: The estimated size first.
+            note: Told with what came of it.
+            judge_again: Gives the verdict that counts where a result is not what a case expects.
         """
         texts = [note] if note else []
         is_verified = True
@@ -190,6 +210,10 @@ class Trial:
             verdict = self._ask(m.Verify(case), Status.RUN_FAILED, step, may_refuse=place > 0)
             if verdict is None:
                 return
+            if judge_again is not None and isinstance(verdict, m.Verdict) and not verdict.is_equal:
+                verdict = judge_again(self, case, verdict)
+                if not self.is_alive:
+                    return
             if isinstance(verdict, m.Failure):
                 is_verified = is_verified and must_refuse
                 texts.append(f"{step}: {verdict.message}")
