@@ -143,17 +143,20 @@ def differs() -> hl.Func:
     return _constant(7 if _is_built_again() else 0)
 
 
-def _is_built_as_number(number: int) -> bool:
-    """Whether this is the time that a process builds of so many: the reference is first, then what is measured."""
+def errs_at_third() -> hl.Func:
+    """Right, but where it is built for the third time."""
     count = Path(__file__).with_suffix(".count")
     with count.open("a") as file:
         file.write(".")
-    return count.stat().st_size == number
+    return _constant(7 if count.stat().st_size == 3 else 0)
 
 
-def errs_at_third() -> hl.Func:
-    """Right, but where it is built for the third time."""
-    return _constant(7 if _is_built_as_number(3) else 0)
+def _built_by() -> str:
+    """Who builds, where a result that differs from the first reference is judged again."""
+    count = Path(__file__).with_suffix(".count")
+    with count.open("a") as file:
+        file.write(".")
+    return ("reference", "schedule", "exact reference", "witness")[count.stat().st_size - 1]
 
 
 def _long_sums(*, is_wrong: bool) -> hl.Func:
@@ -162,7 +165,7 @@ def _long_sums(*, is_wrong: bool) -> hl.Func:
     r = hl.RDom([(0, 1 << 10), (0, 1 << 10)], "r")
     total[x] = hl.f32(0)
     total[x] += hl.select(hl.f32(r.x) >= 0, hl.f32(0.1), 0)
-    result[x] = total[x] * hl.select(is_wrong & (x == 5), hl.f32(1.002), hl.f32(1))
+    result[x] = total[x] * hl.select(hl.Expr(is_wrong) & (x == 5), hl.f32(1.002), hl.f32(1))
     result.set_estimates([(0, 40)])
     return result
 
@@ -173,7 +176,41 @@ def long_sums() -> hl.Func:
 
 def long_sums_one_wrong() -> hl.Func:
     """A schedule of them has one point wrong, by less than the first reference is off."""
-    return _long_sums(is_wrong=_is_built_as_number(2))
+    return _long_sums(is_wrong=_built_by() == "schedule")
+
+
+def _rounded(wrong: hl.Expr | bool, *, is_otherwise: bool) -> hl.Func:
+    """Integers from floats, 16 of which are rounded otherwise, and those that are wrong."""
+    source, result = hl.ImageParam(hl.Float(32), 2, "source"), hl.Func("rounded")
+    is_next_to = hl.Expr(is_otherwise) & (x % 80 == 3) & (y % 50 == 7)
+    result[x, y] = hl.i32(hl.floor(source[x, y] * 1000)) + hl.select(is_next_to, 1, 0) + hl.select(wrong, 9, 0)
+    source.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    return result
+
+
+def rounds_otherwise() -> hl.Func:
+    """The device of the schedule, and of the witness, rounds otherwise than the references."""
+    return _rounded(wrong=False, is_otherwise=_built_by() in ("schedule", "witness"))
+
+
+def rounds_otherwise_alone() -> hl.Func:
+    """The schedule alone does."""
+    return _rounded(wrong=False, is_otherwise=_built_by() == "schedule")
+
+
+def rounds_otherwise_one_wrong() -> hl.Func:
+    """Beside that, the schedule has the last corner wrong."""
+    by = _built_by()
+    corner = (x == WIDTH - 1) & (y == HEIGHT - 1) & hl.Expr(by == "schedule")
+    return _rounded(corner, is_otherwise=by in ("schedule", "witness"))
+
+
+def rounds_otherwise_column_wrong() -> hl.Func:
+    """Beside that, the schedule and the witness have the last column wrong."""
+    by = _built_by()
+    is_otherwise = by in ("schedule", "witness")
+    return _rounded((x == WIDTH - 1) & hl.Expr(is_otherwise), is_otherwise=is_otherwise)
 
 
 def compares_nan() -> hl.Func:

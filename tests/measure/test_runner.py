@@ -166,3 +166,18 @@ def test_long_sum_of_floats_is_compared_with_one_that_is_more_exact(planted, bri
 def test_one_wrong_point_of_long_sums_is_found(planted, brief_options: RunOptions) -> None:
     (row,) = run(planted("long_sums_one_wrong"), replace(brief_options, timing=None), "exact-reference")
     assert row.status is Status.WRONG_RESULT
+
+
+def test_few_elements_may_be_as_the_witness_rounds_them(planted, brief_options: RunOptions) -> None:
+    (row,) = run(planted("rounds_otherwise"), replace(brief_options, timing=None), "reference")
+    assert row.verified, row.detail
+    assert "16 of 64000 elements are those of the plainest schedule for the target" in row.detail
+
+
+@pytest.mark.parametrize("wrong", ["alone", "one_wrong", "column_wrong"])
+def test_what_the_witness_does_not_have_or_has_too_often_is_found(
+    planted, brief_options: RunOptions, wrong: str
+) -> None:
+    (row,) = run(planted(f"rounds_otherwise_{wrong}"), replace(brief_options, timing=None), "reference")
+    assert row.status is Status.WRONG_RESULT
+    assert "by a more exact reference it is wrong, too" in row.detail

@@ -29,7 +29,8 @@ def test_parse_makes_the_path_of_a_schedule_absolute(tmp_path: Path, monkeypatch
 
 def test_parse_lists_schedulers_where_there_is_no_such_one() -> None:
     with pytest.raises(
-        MetolError, match=r"no scheduler `li2017`; there are metol, .*reference, hand, adams2019.*li2018"
+        MetolError,
+        match=r"no scheduler `li2017`; there are metol, .*reference, exact-reference, witness, hand, adams2019.*li2018",
     ):
         Scheduler.parse("li2017")
 

@@ -22,7 +22,7 @@ def test_more_exact_reference_compares_nan_as_the_standard_has_it(
         made = reference.make_cases(str(cases))
         assert made is not None
         second.verdict(reference, made.cases[0], m.Verdict(False, "planted"))
-        assert Case.load(tmp_path / "exact_0").expected[0].tolist() == [1] * 40
+        assert Case.load(tmp_path / "exact" / "0").expected[0].tolist() == [1] * 40
 
 
 def test_there_is_no_more_exact_reference_without_floats(planted, brief_options: RunOptions, tmp_path: Path) -> None:

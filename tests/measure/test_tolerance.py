@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,45 @@ def test_default_tolerance_follows_the_narrowest_floats_that_went_in() -> None:
     # Wider floats went into it, too: it is no more precise for that.
     single = expected.astype(np.float32)
     assert default_tolerance(single, narrowest_float=64) == default_tolerance(single)
+
+
+def one_of_a_thousand(is_bad: Sequence[int]) -> np.ndarray:
+    found = np.zeros((50, 40), np.int32)
+    found.flat[list(is_bad)] = 7
+    return found
+
+
+@pytest.mark.parametrize(
+    ("result", "witness", "is_equal"),
+    [
+        ([3, 99], [3, 99], True),
+        ([3, 99], [99, 3], True),
+        ([3], [3, 99], True),
+        ([3, 99], [3], False),
+        ([3, 99, 1999], [3, 99], False),
+        ([3, 99, 1999], [3, 99, 1999], False),
+        ([3, 99], [3, 99, 1999], False),
+    ],
+)
+def test_few_elements_may_be_those_of_a_witness(result: list[int], witness: list[int], *, is_equal: bool) -> None:
+    expected = one_of_a_thousand([])
+    found = compare(one_of_a_thousand(result), expected, EXACT, one_of_a_thousand(witness))
+    assert found.is_equal is is_equal
+    assert found.is_few is (len(result) <= 2)
+    assert not compare(one_of_a_thousand(result), expected, EXACT).is_equal
+
+
+def test_witness_vouches_for_one_element_of_few_but_for_no_whole_output() -> None:
+    for size, is_equal in ((1, False), (2, True)):
+        expected, result = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        result[0] = 1
+        assert compare(result, expected, EXACT, result.copy()).is_equal is is_equal
+
+
+def test_witness_vouches_for_what_lies_as_close_to_it_as_to_the_expected() -> None:
+    expected = np.full(4000, 100, np.float32)
+    witness, result = expected.copy(), expected.copy()
+    witness[9] = 200
+    for value, is_equal in ((200.1, True), (150, False), (np.nan, False), (np.inf, False)):
+        result[9] = value
+        assert compare(result, expected, Tolerance(0, 1e-3), witness).is_equal is is_equal

@@ -144,12 +144,14 @@ class GrowInputs(Message):
 
 @dataclass(frozen=True, slots=True)
 class Verify(Message):
-    """Run once on a case and compare with what is expected."""
+    """Run once on a case and compare with what is expected; compare what ran last with something else."""
 
     case: str
     """The case's folder."""
     exact: str = ""
     """The folder of a copy, whose results are expected instead; empty for none."""
+    witness: str = ""
+    """That of a copy with results that few elements may be instead; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,8 @@ class Verdict(Message):
     """Whether all outputs agree."""
     text: str
     """The size, and how closely the outputs agree or what differs."""
+    is_few: bool = False
+    """Whether so few elements differ that a witness may tell."""
 
 
 @dataclass(frozen=True, slots=True)

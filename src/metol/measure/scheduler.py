@@ -62,7 +62,7 @@ OWN: dict[str, tuple[tuple[str, Option], ...]] = {
 `metol.SearchOptions`."""
 
 _ALL_PEERS = tuple(dict.fromkeys((*PEERS, *GPU_PEERS)))
-_NAMES = (*OWN, "reference", "exact-reference", "hand", *_ALL_PEERS)
+_NAMES = (*OWN, "reference", "exact-reference", "witness", "hand", *_ALL_PEERS)
 # What Metol is told beside its options: the name of the GPU to schedule for.
 _GPU = "gpu"
 
@@ -72,7 +72,8 @@ class Scheduler:
     """Something that schedules a pipeline, small enough to send to another process."""
 
     name: str
-    """A name in `OWN`, `PEERS` or `GPU_PEERS`, ``reference``, ``exact-reference``, ``schedule`` or ``hand``."""
+    """A name in `OWN`, `PEERS` or `GPU_PEERS`, ``reference``, ``exact-reference``, ``witness``, ``schedule`` or
+    ``hand``."""
     options: tuple[tuple[str, Option], ...] = ()
     """For Metol the fields of `metol.SearchOptions`, and ``gpu``; for a peer its own parameters."""
     file: str = ""
@@ -196,6 +197,10 @@ class Scheduler:
             from metol.measure.exact_sums import schedule_exactly
 
             schedule_exactly(pipeline)
+        elif self.name == "witness":
+            from metol.measure.witness import schedule_as_witness
+
+            schedule_as_witness(pipeline, target)
         elif self.is_peer:
             _apply_peer(_peer_for(self.name, target), dict(self.options), pipeline, target, threads)
         elif self.name == "schedule":

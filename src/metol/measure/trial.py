@@ -171,8 +171,8 @@ class Trial:
         return answer
 
     def judge(self, request: m.Verify) -> m.Verdict | None:
-        """Run on a case and compare with something else than it expects; None where that is refused, or killed it."""
-        answer: m.Verdict | m.Failure | None = self._ask(request, Status.RUN_FAILED, "running again", may_refuse=True)
+        """Compare what ran last on a case with something else than it expects; None where that cannot be done."""
+        answer: m.Verdict | m.Failure | None = self._ask(request, Status.RUN_FAILED, "comparing again", may_refuse=True)
         return answer if isinstance(answer, m.Verdict) else None
 
     def recompute(self, request: m.Recompute) -> str:
