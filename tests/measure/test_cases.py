@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import halide as hl
 import numpy as np
 import pytest
 
 from metol.errors import MissingEstimateError
 from metol.measure.at_root import schedule_at_root
+from metol.measure.case import Case, Input
 from metol.measure.case_names import AWKWARD, ESTIMATED
-from metol.measure.cases import app_cases, pipeline_case
+from metol.measure.cases import app_cases, nudge_inputs, pipeline_case
 from metol.measure.compiled import CompiledPipeline
 from metol.measure.source import load_app
 
@@ -77,3 +80,14 @@ def test_app_cases_take_the_sizes_and_inputs_of_the_app() -> None:
     assert estimated.outputs[0].extents == app.output_shape[::-1]
     assert awkward.outputs[0].extents == app.small_output_shape[::-1]
     np.testing.assert_array_equal(awkward.inputs[0].array, app.inputs(app.small_output_shape, seed=0)["input"])
+
+
+def test_nudging_moves_floats_by_a_few_places_and_nothing_else() -> None:
+    floats, integers = np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4), np.arange(4)
+    case = Case("odd", (Input("a", array=floats.copy()), Input("b", array=integers.copy()), Input("c", 3)), ())
+    assert nudge_inputs(case, 1)
+    moved, same, _ = (item.array for item in case.inputs)
+    assert moved is not None
+    assert 0 < np.abs(moved - floats).max() <= 10 * np.finfo(np.float32).eps
+    np.testing.assert_array_equal(same, integers)
+    assert not nudge_inputs(replace(case, inputs=case.inputs[1:]), 1)

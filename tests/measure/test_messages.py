@@ -11,7 +11,7 @@ MESSAGES = [
     m.Compile(),
     m.MakeCases("/tmp/cases", 3, "/tmp/given"),
     m.Verify("/tmp/cases/awkward"),
-    m.Verify("/tmp/cases/awkward", "/tmp/cases/exact_0", "/tmp/cases/witness_0"),
+    m.Verify("/tmp/cases/awkward", "/tmp/cases/exact_0", ["/tmp/cases/witness_0"]),
     m.Recompute("/tmp/cases/awkward", "/tmp/cases/exact_0"),
     m.Time("/tmp/cases/estimated", 0.25, is_cold=True),
     m.Done(1.5),

@@ -171,7 +171,13 @@ def test_one_wrong_point_of_long_sums_is_found(planted, brief_options: RunOption
 def test_few_elements_may_be_as_the_witness_rounds_them(planted, brief_options: RunOptions) -> None:
     (row,) = run(planted("rounds_otherwise"), replace(brief_options, timing=None), "reference")
     assert row.verified, row.detail
-    assert "16 of 64000 elements are those of the plainest schedule for the target" in row.detail
+    assert "16 of 64000 elements are as the last places of floats decide" in row.detail
+
+
+def test_few_elements_may_be_as_nudged_inputs_make_them(planted, brief_options: RunOptions) -> None:
+    (row,) = run(planted("rounds_by_one_place"), replace(brief_options, timing=None), "reference")
+    assert row.verified, row.detail
+    assert re.search(r"[1-9]\d* of 64000 elements are as the last places of floats decide", row.detail)
 
 
 @pytest.mark.parametrize("wrong", ["alone", "one_wrong", "column_wrong"])

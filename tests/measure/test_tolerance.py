@@ -100,17 +100,24 @@ def one_of_a_thousand(is_bad: Sequence[int]) -> np.ndarray:
 )
 def test_few_elements_may_be_those_of_a_witness(result: list[int], witness: list[int], *, is_equal: bool) -> None:
     expected = one_of_a_thousand([])
-    found = compare(one_of_a_thousand(result), expected, EXACT, one_of_a_thousand(witness))
+    found = compare(one_of_a_thousand(result), expected, EXACT, [one_of_a_thousand(witness)])
     assert found.is_equal is is_equal
     assert found.is_few is (len(result) <= 2)
     assert not compare(one_of_a_thousand(result), expected, EXACT).is_equal
+
+
+def test_each_of_few_elements_may_be_that_of_another_witness() -> None:
+    expected, result = one_of_a_thousand([]), one_of_a_thousand([3, 99])
+    one, other, wild = one_of_a_thousand([3]), one_of_a_thousand([99]), one_of_a_thousand(range(2000))
+    assert compare(result, expected, EXACT, [one, other]).is_equal
+    assert not compare(result, expected, EXACT, [one, wild]).is_equal
 
 
 def test_witness_vouches_for_one_element_of_few_but_for_no_whole_output() -> None:
     for size, is_equal in ((1, False), (2, True)):
         expected, result = np.zeros(size, np.int32), np.zeros(size, np.int32)
         result[0] = 1
-        assert compare(result, expected, EXACT, result.copy()).is_equal is is_equal
+        assert compare(result, expected, EXACT, [result.copy()]).is_equal is is_equal
 
 
 def test_witness_vouches_for_what_lies_as_close_to_it_as_to_the_expected() -> None:
@@ -119,4 +126,4 @@ def test_witness_vouches_for_what_lies_as_close_to_it_as_to_the_expected() -> No
     witness[9] = 200
     for value, is_equal in ((200.1, True), (150, False), (np.nan, False), (np.inf, False)):
         result[9] = value
-        assert compare(result, expected, Tolerance(0, 1e-3), witness).is_equal is is_equal
+        assert compare(result, expected, Tolerance(0, 1e-3), [witness]).is_equal is is_equal

@@ -26,12 +26,16 @@ __all__ = [
     "app_tolerance",
     "give_inputs",
     "grow_inputs",
+    "nudge_inputs",
     "output_shapes",
     "pipeline_case",
 ]
 
 # Random 32- and 64-bit integers stay below this: such inputs are mostly indices, counts and parameters.
 _WIDE_INTEGER_LIMIT = 256
+
+# What a few operations in another order move a float by, in units in the last place.
+_MOST_PLACES = 4
 
 # Asking again with the answer settles in two rounds, unless the algorithm's bounds depend on themselves.
 _QUERY_ROUNDS = 4
@@ -135,6 +139,17 @@ def _settle(
             break
         wanted = refined
     return wanted, layouts
+
+
+def nudge_inputs(case: Case, seed: int) -> bool:
+    """Move floats among the inputs of a case by a few units in the last place, in place; tell whether it has any."""
+    rng = np.random.default_rng(seed)
+    # Pipelines compute with halves as with single floats, and round them alike: those that are read stay as they are.
+    arrays = [item.array for item in case.inputs if item.array is not None and item.array.dtype in ("f4", "f8")]
+    for array in arrays:
+        places = rng.integers(-_MOST_PLACES, _MOST_PLACES, array.shape, endpoint=True)
+        array *= (1 + places * np.finfo(array.dtype).eps).astype(array.dtype)
+    return bool(arrays)
 
 
 def give_inputs(case: Case, code: CompiledPipeline, given: GivenInputs) -> Case:

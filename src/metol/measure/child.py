@@ -207,13 +207,21 @@ class Session:
 
     def _recompute(self, request: m.Recompute) -> m.CasesMade:
         from metol.measure.case import Case
+        from metol.measure.cases import nudge_inputs
 
         assert self._source is not None
         # Kernels are no text in lowered code; who asks for a witness has asked for a more exact reference before.
         if not (self._target.has_gpu_feature() or self._narrowest_float()):
             return m.CasesMade([], "no floats")
+        case = Case.load(Path(request.case))
+        if request.nudge_seed:
+            if not nudge_inputs(case, request.nudge_seed):
+                return m.CasesMade([], "no floats among the inputs")
+            expected, _ = self._code().run_once(case)
+            replace(case, inputs=(), expected=expected).save(Path(request.folder))
+            return m.CasesMade([request.folder], "")
         app = self._source.app() if self._source.kind is SourceKind.APP else None
-        return m.CasesMade([self._save_expected(Case.load(Path(request.case)), Path(request.folder), app)], "")
+        return m.CasesMade([self._save_expected(case, Path(request.folder), app)], "")
 
     def _grow_inputs(self, folder: Path, new_folder: Path) -> m.CasesMade:
         from metol.measure.case import Case
@@ -261,7 +269,7 @@ class Session:
 
         standard = Standard.load(request)
         where = f"{standard.case.name} {standard.case.size_text}"
-        if not (request.exact or request.witness):
+        if not (request.exact or request.witnesses):
             self._results = self._run_fenced(standard.case)
         if not self._results:
             return m.Verdict(False, f"{where}: wrote outside of its output")

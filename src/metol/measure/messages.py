@@ -6,7 +6,7 @@ reference alone), or any number of `Recompute`, or of `Verify`, `GrowInputs`, `B
 in the folders of cases.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from metol.measure.message import Done, Failure, Message
@@ -130,6 +130,8 @@ class Recompute(Message):
     """The case's folder."""
     folder: str
     """The folder of the copy, which does not exist yet."""
+    nudge_seed: int = 0
+    """Floats among the inputs are moved by a few units in the last place, at random by this seed; 0 for not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,8 @@ class Verify(Message):
     """The case's folder."""
     exact: str = ""
     """The folder of a copy, whose results are expected instead; empty for none."""
-    witness: str = ""
-    """That of a copy with results that few elements may be instead; empty for none."""
+    witnesses: list[str] = field(default_factory=list)
+    """Those of copies with results that few elements may be instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,7 @@ class CasesMade(Message):
 
     cases: list[str]
     """The folders, the estimated size first; none where the pipeline's constraints want another size than was asked
-    for, or there are no floats to recompute; the folder of the case itself where there was nothing to grow."""
+    for, or there are no floats to recompute or nudge; the folder of the case itself where there was nothing to grow."""
     note: str
     """Why there is no awkward size, or no case, where there is none; which inputs have grown."""
 

@@ -6,6 +6,7 @@ rounded, or compared, may be anything else, but only what a witness has there, a
 forgiven.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,7 @@ def default_tolerance(expected: NDArray[Any], *, narrowest_float: int = 0) -> To
 
 
 def compare(
-    result: NDArray[Any], expected: NDArray[Any], tolerance: Tolerance, witness: NDArray[Any] | None = None
+    result: NDArray[Any], expected: NDArray[Any], tolerance: Tolerance, witnesses: Sequence[NDArray[Any]] = ()
 ) -> Comparison:
     """Compare one output with what the reference schedule computed. NaN equals NaN, an infinity itself.
 
@@ -88,7 +89,7 @@ def compare(
         result: The output.
         expected: What the reference computed.
         tolerance: How closely they must agree.
-        witness: What few elements may be instead; itself it must differ in few from what the reference computed.
+        witnesses: What few elements may be instead; each must itself differ in few from what the reference computed.
     """
     if result.shape != expected.shape or result.dtype != expected.dtype:
         text = f"{result.dtype}{list(result.shape)} instead of {expected.dtype}{list(expected.shape)}"
@@ -100,12 +101,14 @@ def compare(
     if not bad_count:
         return Comparison(True, largest)
     is_few = _are_few(is_bad)
-    if witness is not None and is_few and _are_few(_is_beyond(_errors(witness, expected), expected, tolerance)):
-        is_unlike = is_bad & _is_beyond(_errors(result, witness), witness, tolerance)
-        if not is_unlike.any():
-            others = float(error[~is_bad].max(initial=0.0))
-            text = f"{bad_count} of {error.size} elements are those of the plainest schedule for the target"
-            return Comparison(True, f"{text}, of the others largest difference {others:.3g} (allowed: {tolerance})")
+    is_unlike = is_bad
+    for witness in witnesses:
+        if _are_few(_is_beyond(_errors(witness, expected), expected, tolerance)):
+            is_unlike = is_unlike & _is_beyond(_errors(result, witness), witness, tolerance)
+    if is_few and not is_unlike.any():
+        others = float(error[~is_bad].max(initial=0.0))
+        text = f"{bad_count} of {error.size} elements are as the last places of floats decide"
+        return Comparison(True, f"{text}, of the others largest difference {others:.3g} (allowed: {tolerance})")
     first = np.unravel_index(int(np.argmax(is_bad)), is_bad.shape)
     where = ", ".join(str(int(i)) for i in reversed(first))  # in Halide's order, x first
     found = f"the first, at ({where}), is {result[first]} instead of {expected[first]}"
