@@ -132,6 +132,15 @@ def _sums_of_rows() -> hl.Pipeline:
     return finish(sums, sizes=(HEIGHT,))
 
 
+def _means_of_rows() -> hl.Pipeline:
+    source, sums, means = image(WIDTH, HEIGHT), hl.Func("sums"), hl.Func("means")
+    r = hl.RDom([(0, source.width())], "r")
+    sums[X] = 0
+    sums[X] += source[r.x, X]
+    means[X] = sums[X] // source.width()
+    return finish(means, sizes=(HEIGHT,))
+
+
 def _bins(count: hl.Type) -> hl.Pipeline:
     source, bins = image(WIDTH, HEIGHT, pixel=hl.UInt(8)), hl.Func("bins")
     r = hl.RDom([(0, source.width()), (0, source.height())], "r")
@@ -157,4 +166,5 @@ REDUCTIONS = {
     "sums_of_rows": Reduction(_sums_of_rows, lambda source: (source.sum(1).astype(np.int32),)),
     "bins": Reduction(lambda: _bins(hl.UInt(32)), _counts(np.uint32), np.uint8),
     "bins_of_16_bits": Reduction(lambda: _bins(hl.UInt(16)), _counts(np.uint16), np.uint8),
+    "means_of_rows": Reduction(_means_of_rows, lambda source: ((source.sum(1) // source.shape[1]).astype(np.int32),)),
 }

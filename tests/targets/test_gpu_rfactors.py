@@ -1,6 +1,6 @@
 """Whole reductions on GPUs: which are proposed for two steps or three, and that no result changes by it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 
@@ -11,9 +11,11 @@ from small_pipelines import EMULATED_TARGET, X, Y, finish, gpu_space, histogram,
 from whole_reductions import HEIGHT, REDUCTIONS, WIDTH, place_of_largest
 
 import metol
+from metol import _core
 from metol.lower import Call, Schedule, describe_funcs, gpu_directives, rewritten_directives
 from metol.options import SearchOptions
 from metol.pipeline import PipelineDag, Rfactor, extract
+from metol.search import BeamSearch, Budget
 from metol.targets.gpu import GpuMachine, propose_rfactors
 from metol.targets.rfactor_plan import RfactorPlan
 
@@ -24,7 +26,12 @@ Build = Callable[[], hl.Pipeline]
 
 def proposals(build: Build, machine: GpuMachine = A100) -> tuple[tuple[Rfactor, ...], ...]:
     dag, space = gpu_space(build)
-    nest = space.rollout(space.root(), [0]).describe()
+    return propose_in(dag, space.rollout(space.root(), [0]).describe(), machine)
+
+
+def propose_in(
+    dag: PipelineDag, nest: Sequence[_core.FuncSchedule], machine: GpuMachine = A100
+) -> tuple[tuple[Rfactor, ...], ...]:
     return propose_rfactors(dag, nest, range(len(dag.stages)), machine)
 
 
@@ -88,6 +95,24 @@ def test_there_are_as_many_partial_results_at_any_size() -> None:
 def test_a_third_step_is_for_what_one_thread_would_merge() -> None:
     steps = {name: {len(each) for each in proposals(REDUCTIONS[name].build)} for name in ("sum", "place_of_largest")}
     assert steps == {"sum": {1}, "place_of_largest": {1, 2}}
+
+
+def test_inside_what_reads_it_an_update_is_proposed_as_at_root() -> None:
+    dag, space = gpu_space(REDUCTIONS["means_of_rows"].build)
+    (sums,) = (number for number, func in enumerate(dag.funcs) if func.name.startswith("sums"))
+    apart = _core.SpaceOptions()
+    apart.allow_compute_at = False
+    nests = [
+        BeamSearch(width=1).search(each, _core.CostModel(), Budget.start()).state.describe()
+        for each in (space, space.restrict(apart))
+    ]
+    assert [nest[sums].placement for nest in nests] == [_core.Placement.AT, _core.Placement.ROOT]
+    inside, at_root = (
+        [partial_results(REDUCTIONS["means_of_rows"].build, rfactors) for rfactors in propose_in(dag, nest)]
+        for nest in nests
+    )
+    assert inside
+    assert inside == at_root
 
 
 def large_product() -> hl.Pipeline:
@@ -175,7 +200,14 @@ def test_no_name_is_given_twice_however_often_an_update_is_factored() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "gain"), [("sum", 1.0), ("place_of_largest", 2.0), ("sums_of_rows", 2.0), ("bins_of_16_bits", 2.0)]
+    ("name", "gain"),
+    [
+        ("sum", 1.0),
+        ("place_of_largest", 2.0),
+        ("sums_of_rows", 2.0),
+        ("means_of_rows", 2.0),
+        ("bins_of_16_bits", 2.0),
+    ],
 )
 def test_a_search_takes_two_steps_where_they_gain(name: str, gain: float) -> None:
     with_steps, without = (
@@ -203,7 +235,7 @@ def test_grouping_makes_kernels_of_both_steps() -> None:
     assert count_of(schedule, Call.GPU_SINGLE_THREAD) == 0
 
 
-QUICK_NAMES = ("sum_where", "place_of_largest", "bins_of_16_bits")
+QUICK_NAMES = ("sum_where", "place_of_largest", "bins_of_16_bits", "means_of_rows")
 
 
 @pytest.mark.opencl

@@ -51,19 +51,21 @@ def _of_update(
 ) -> list[tuple[Rfactor, ...]]:
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
-    if not can_be_rfactored(stage, schedule):
+    # Inside the one Func that reads it an update saves a kernel, and has no more threads than that.
+    if not can_be_rfactored(stage, schedule, inside=True):
         return []
     nest = schedule.stages[stage.index]
     all_extents = [prod(level[loop] for level in nest.levels) for loop in range(len(stage.loops))]
     extents = [extent for extent, loop in zip(all_extents, stage.loops, strict=True) if loop.is_reduction]
     reduced = prod(extents)
-    pure = prod(all_extents) // reduced
+    # The loops of one inside another are about a part of it.
+    region = [interval.extent for interval in dag.funcs[stage.func].root_region]
+    pure = prod(region[loop.pure_dim] for loop in stage.loops if not loop.is_reduction)
     threads = int(machine.multiprocessors * machine.warps_to_hide_latency * machine.warp_threads)
     if reduced < _LEAST_POINTS or pure >= threads:
         return []
     # A histogram has a whole Func of partial results for each thread, a sum one value.
-    places = prod(interval.extent for interval in dag.funcs[stage.func].root_region)
-    most = min(reduced, reduced * pure // places) // _LEAST_MERGED
+    most = min(reduced, reduced * pure // prod(region)) // _LEAST_MERGED
     counts = {*(threads // pure // share for share in _SHARES), isqrt(reduced), *_NEIGHBOURS}
     wanted = [(neighbours, partials) for partials in sorted(counts) for neighbours in _NEIGHBOURS if partials > 1]
     shapes = dict.fromkeys(_shape(extents, *each) for each in wanted)
