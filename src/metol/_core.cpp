@@ -229,6 +229,10 @@ void bind_dag(py::module_& m) {
                                [](const Stage& stage) {
                                    return std::vector<bool>(stage.condition_loops.begin(), stage.condition_loops.end());
                                })
+        .def_property_readonly("promised_loops",
+                               [](const Stage& stage) {
+                                   return std::vector<bool>(stage.promised_loops.begin(), stage.promised_loops.end());
+                               })
         .def_readonly("is_unfit_for_opencl", &Stage::is_unfit_for_opencl);
     py::class_<Func>(m, "Func")
         .def_readonly("name", &Func::name)

@@ -255,7 +255,9 @@ class TailRule:
         """Does what the Stage loads from an input grow with this loop, at coordinates not clamped to its bounds?
 
         Beyond the loop's first point, or beyond all of it where that is the same at every size of the outputs.
-        Of what is computed inside its loops, too, where that is asked for.
+        Of what is computed inside its loops, too, where that is asked for. A coordinate that is promised to stay
+        inside, as `rfactor` promises it of loops that it keeps whole, goes on with the loop: there even a Func would
+        be read beyond what is computed of it.
         """
         region = [_ends(side) for side in self.dag.funcs[stage.func].root_region]
         here = [_range_of(dim, region) for dim in stage.loops]
@@ -273,6 +275,8 @@ class TailRule:
 
         It is looked `through` Funcs that are computed for it alone.
         """
+        if _breaks_promise(stage, fewer, more):
+            return True
         required: dict[int, tuple[Ranges, Ranges]] = {}
         self._require(required, stage, fewer, more)
         while required:
@@ -288,6 +292,8 @@ class TailRule:
             elif producer in through:
                 for inner in (self.dag.stages[stage_id] for stage_id in func.stages):
                     loops = [[_range_of(dim, region) for dim in inner.loops] for region in (before, after)]
+                    if _breaks_promise(inner, *loops):
+                        return True
                     self._require(required, inner, *loops)
         return False
 
@@ -315,6 +321,14 @@ class TailRule:
 def _moves(jacobian: Sequence[_core.JacobianRow], loop: int) -> bool:
     """Does any coordinate of a read move with this loop?"""
     return any(row.numerator[loop] != 0 for row in jacobian)
+
+
+def _breaks_promise(stage: _core.Stage, fewer: Ranges, more: Ranges) -> bool:
+    """Does a loop over points go further, of which Halide is promised where coordinates end?"""
+    return any(
+        is_promised and not dim.is_reduction and before != after
+        for is_promised, dim, before, after in zip(stage.promised_loops, stage.loops, fewer, more, strict=True)
+    )
 
 
 def _range_of(dim: _core.LoopDim, region: Ranges) -> tuple[int, int]:

@@ -166,6 +166,7 @@ struct Stage {
     bool has_loading_condition = false;    // how far, is read: `where(k < count[y])`
     bool ends_by_place = false;            // how far, depends on the point, and nothing is read to tell
     std::vector<uint8_t> condition_loops;  // [loops] along which it turns, but for what is likely
+    std::vector<uint8_t> promised_loops;   // [loops] promised, in coordinates, not to go too far, as of rfactor
     bool is_unfit_for_opencl = false;      // it counts bits, or has what Halide 21 makes wrong code of for OpenCL
 };
 

@@ -58,7 +58,8 @@ int32_t ExprReader::read_call(const Call& call) {
         return emit(call.type, ExprKind::Likely, {read_node(call.args[0])});
     }
     if (call.is_intrinsic({Call::promise_clamped, Call::unsafe_promise_clamped})) {
-        return read_node(call.args[0]);
+        promised_.push_back(read_node(call.args[0]));
+        return promised_.back();
     }
     std::vector<int32_t> args;
     for (const Expr& arg : call.args) {

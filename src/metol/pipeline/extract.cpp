@@ -361,6 +361,7 @@ class Extraction {
                                       return !loop.is_reduction && hi::expr_uses_var(condition, loop.name);
                                   });
         }
+        roots.promised = reader.promised();
         stage.has_predicate = !roots.conditions.empty();
         describe_stage(graph, roots, stage);
         const std::map<int32_t, int64_t> calls = reader.count_calls(expressions_of(definition));

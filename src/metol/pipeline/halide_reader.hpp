@@ -141,6 +141,9 @@ class ExprReader {
     // Call sites by producer id, counted without sharing; saturates at 2^31 - 1.
     std::map<int32_t, int64_t> count_calls(const std::vector<Halide::Expr>& exprs);
 
+    // Nodes, of all that was read, of which Halide is promised how large they are.
+    const std::vector<int32_t>& promised() const { return promised_; }
+
   private:
     int32_t read_node(const Halide::Expr& expr);
     int32_t read_call(const hi::Call& call);
@@ -152,6 +155,7 @@ class ExprReader {
     const FuncIds& ids_;
     Estimates& estimates_;
     std::map<Halide::Expr, int32_t, Halide::ExprCompare> seen_;
+    std::vector<int32_t> promised_;
 };
 
 // The first call of a Func or image in some expressions as text; of its name alone if there is none.

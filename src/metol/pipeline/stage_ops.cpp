@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -200,24 +201,37 @@ bool is_load(const ExprNode& node) {
     return node.kind == ExprKind::Load;
 }
 
-// Marks the loops along which a condition may turn from true to false. Not those of what is said to be likely, such as
-// that a split, which rfactor takes along as a condition, has not reached its end: Halide writes vectors out for the
-// case that it holds for all of their lanes.
-void mark_loops(const ExprGraph& graph, int32_t id, std::vector<uint8_t>& seen, std::vector<uint8_t>& loops) {
-    if (std::exchange(seen[static_cast<size_t>(id)], uint8_t{1})) {
-        return;
+// Marks the loops that some nodes depend on, but for what is inside nodes of a kind.
+class LoopMarks {
+  public:
+    LoopMarks(const ExprGraph& graph, ExprKind left_out, size_t loops)
+        : graph_(graph), left_out_(left_out), seen_(static_cast<size_t>(graph.size())), marked_(loops) {}
+
+    std::vector<uint8_t> of(std::span<const int32_t> ids) {
+        for (int32_t id : ids) {
+            mark(id);
+        }
+        return marked_;
     }
-    const ExprNode& node = graph.node(id);
-    if (node.kind == ExprKind::Likely) {
-        return;
+
+  private:
+    void mark(int32_t id) {
+        const ExprNode& node = graph_.node(id);
+        if (std::exchange(seen_[static_cast<size_t>(id)], uint8_t{1}) || node.kind == left_out_) {
+            return;
+        }
+        if (node.kind == ExprKind::LoopVariable) {
+            marked_[static_cast<size_t>(node.loop)] = 1;
+        }
+        for (int32_t arg : node.args) {
+            mark(arg);
+        }
     }
-    if (node.kind == ExprKind::LoopVariable) {
-        loops[static_cast<size_t>(node.loop)] = 1;
-    }
-    for (int32_t arg : node.args) {
-        mark_loops(graph, arg, seen, loops);
-    }
-}
+
+    const ExprGraph& graph_;
+    ExprKind left_out_;
+    std::vector<uint8_t> seen_, marked_;
+};
 
 // Adding a literal folds into the address; leaves are no operations.
 bool is_free_address(const ExprGraph& graph, const ExprNode& node) {
@@ -253,11 +267,12 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     for (int32_t id : roots.coordinates) {
         walk.visit(id, true);
     }
-    stage.condition_loops.assign(stage.loops.size(), 0);
-    std::vector<uint8_t> seen(static_cast<size_t>(graph.size()));
-    for (int32_t id : roots.conditions) {
-        mark_loops(graph, id, seen, stage.condition_loops);
-    }
+    // Nothing turns where it is likely that it does not, as of a split, which rfactor takes along as a condition, that
+    // it has not reached its end: Halide writes vectors out for the case that this holds for all of their lanes.
+    stage.condition_loops = LoopMarks(graph, ExprKind::Likely, stage.loops.size()).of(roots.conditions);
+    // Of a promise Halide believes that all is read within it, and makes no clamp. Of a value that is loaded it says
+    // nothing about loops.
+    stage.promised_loops = LoopMarks(graph, ExprKind::Load, stage.loops.size()).of(roots.promised);
     stage.op_histogram.assign(kOpClassCount, 0.0f);
     const auto count = [&](OpClass op, float n = 1) { stage.op_histogram[static_cast<size_t>(op)] += n; };
     NodeFinder loads(graph, is_load);

@@ -17,6 +17,7 @@ struct StageRoots {
     std::vector<int32_t> values;       // one node a tuple element
     std::vector<int32_t> coordinates;  // left-hand side, one node a dimension
     std::vector<int32_t> conditions;   // predicates of the RDom
+    std::vector<int32_t> promised;     // what is promised to lie between two bounds
 };
 
 // Fills op_histogram, accesses of `edges` (created here, without bounds), self_accesses, stores, widths and the flags

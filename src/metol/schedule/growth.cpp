@@ -43,6 +43,16 @@ Grown grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int
     return grown;
 }
 
+// Does a Stage read, further along a dimension, what Halide is promised that it does not, and takes for not read?
+bool is_promised(const Stage& stage, int dim) {
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (!stage.loops[i].is_reduction && stage.loops[i].pure_dim == dim && stage.promised_loops[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace
 
 Growth::Growth(const PipelineDag& dag) : func_count_(dag.funcs.size()), rows_(func_count_ + 1) {
@@ -59,10 +69,11 @@ Growth::Growth(const PipelineDag& dag) : func_count_(dag.funcs.size()), rows_(fu
             needed[f].set(static_cast<size_t>(dim));
             for (const int32_t s : func.stages) {
                 const Stage& stage = dag.stages[static_cast<size_t>(s)];
+                const auto d = static_cast<size_t>(dim);
+                reader.dims[d] = reader.dims[d] || is_promised(stage, dim);
                 for (const Edge& edge : stage.edges) {
                     const auto producer = static_cast<size_t>(edge.producer);
                     const auto [grown, is_open] = grown_by(dag, stage, edge, dim);
-                    const auto d = static_cast<size_t>(dim);
                     reader.dims[d] = reader.dims[d] || (dag.funcs[producer].is_input && grown.any());
                     reader.open_dims[d] = reader.open_dims[d] || is_open;
                     needed[producer] |= grown;

@@ -22,6 +22,7 @@ class Growth {
     DimSet of(int func, int dim, int producer) const;
 
     // Funcs that read an input, and along which of their dimensions they read more of it; not where they read it whole.
+    // Funcs, too, that are promised to read no further of whatever they read, where nothing clamps them.
     struct Reader {
         int32_t func;
         DimSet dims;

@@ -22,6 +22,16 @@ bool reads_anywhere(const PipelineIndex& index, const LoopNest& nest, int stage_
            });
 }
 
+// Is it promised of a loop over points, not told by a clamp, that nothing is read beyond where it ends?
+bool has_promised_loop(const Stage& stage) {
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (!stage.loops[i].is_reduction && stage.promised_loops[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Is a loop of an output shorter than a block?
 bool has_short_loop(const Func& func, const Stage& stage, const StageNest& nest) {
     for (size_t i = 0; i < stage.loops.size(); i++) {
@@ -43,7 +53,7 @@ bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int stage_id) 
         return true;
     }
     if (!func.is_output) {
-        return reads_moving_input(index, nest, stage.func);
+        return has_promised_loop(stage) || reads_moving_input(index, nest, stage.func);
     }
     if (func.stages.size() > 1) {
         return true;
