@@ -3,14 +3,17 @@
 import halide as hl
 import pytest
 from loop_nests import loops
-from small_pipelines import ExactRuns, X, Y, finish, image
+from small_pipelines import ExactRuns, X, Y, finish, image, some_machine
 
 import metol
+from metol import _core
 from metol.errors import KeepError, ScheduleMismatchError
-from metol.lower import Site, describe_funcs
+from metol.lower import Call, Site, describe_funcs
 from metol.lower.func_ref import pipeline_funcs
 from metol.options import SearchOptions
 from metol.pipeline import strip_schedules
+from metol.planner import Planner
+from metol.targets.rfactor_plan import RfactorPlan
 
 QUICK = SearchOptions(strategy="greedy")
 
@@ -100,6 +103,61 @@ def test_func_at_a_loop_of_one_that_is_scheduled_anew_cannot_be_kept() -> None:
         metol.autoschedule(pipeline, options=QUICK, keep=[first])
     result = metol.autoschedule(pipeline, options=QUICK, threads=2, keep=[first, second])
     assert [kept.placement for kept in result.schedule.kept] == ["at", "root"]
+
+
+def around_a_sum() -> hl.Pipeline:
+    """A sum of all of what one kept Func computes, which another reads; both are in the pipeline as it was given."""
+    source = image(512, 256)
+    before, whole, after, output = (hl.Func(name) for name in ("before", "whole", "after", "output"))
+    r = hl.RDom([(0, 512), (0, 256)], "r")
+    before[X, Y] = source[X, Y] // 2
+    whole[()] = 0
+    whole[()] += before[r.x, r.y]
+    after[X, Y] = before[X, Y] - whole[()]
+    output[X, Y] = after[X, Y] * after[X + 1, Y]
+    for func in (before, after):
+        func.compute_root().split(X, hl.Var("by_hand"), hl.Var("inner"), 5, hl.TailStrategy.GuardWithIf)
+    return finish(output, sizes=(511, 256))
+
+
+def names_of(schedule: metol.Schedule, call: Call) -> set[str]:
+    return {schedule.funcs[directive.func].name for directive in schedule.directives if directive.call is call}
+
+
+def test_others_are_computed_in_two_steps_beside_kept_funcs(capfd: pytest.CaptureFixture[str]) -> None:
+    pipeline = around_a_sum()
+    result = metol.autoschedule(pipeline, machine=some_machine(), options=QUICK, keep=["before", "after"], verify=True)
+    assert result.origin == "search"
+    assert names_of(result.schedule, Call.RFACTOR) == {"whole"}
+    kept = {keep.func for keep in result.schedule.kept}
+    assert not kept & {directive.func for directive in result.schedule.directives}
+    assert loops(pipeline, capfd).count("by_hand") == 2
+
+
+def test_kept_funcs_are_at_root_where_another_is_computed_in_two_steps() -> None:
+    planner = Planner(around_a_sum(), QUICK, machine=some_machine(), keep=["before", "after"])
+    kept = {keep.func for keep in planner.kept}
+    update = next(stage for stage in planner.dag.stages if any(loop.is_reduction for loop in stage.loops))
+    plan = RfactorPlan.of(planner.dag, update)
+    plan.keep(0)
+    dag, space = planner.form((plan.rfactor,)).dag, planner.form((plan.rfactor,)).space
+    positions = {position for position, func in enumerate(dag.funcs) if func.origin in kept}
+    assert positions != kept
+    rolled = space.rollout(space.root(), range(30))
+    for number in range(30):
+        nest = rolled.take([number]).describe()
+        guests = [schedule for schedule in nest if schedule.placement == _core.Placement.AT]
+        assert {nest[position].placement for position in positions} == {_core.Placement.ROOT}
+        assert not positions & {dag.stages[guest.compute.stage].func for guest in guests}
+
+
+def test_updates_of_kept_funcs_stay_in_one_step() -> None:
+    pipeline = around_a_sum()
+    (whole,) = (func for func in pipeline_funcs(pipeline) if func.name().startswith("whole"))
+    whole.compute_root()
+    result = metol.autoschedule(pipeline, machine=some_machine(), options=QUICK, keep=[whole])
+    assert result.origin == "search"
+    assert names_of(result.schedule, Call.RFACTOR) == set()
 
 
 @pytest.mark.parametrize("is_scheduled", [False, True])

@@ -73,3 +73,22 @@ def test_kept_output_may_be_shifted_inwards(by_hand: Scheduled) -> None:
     pipeline = finish(output, sizes=SIZE)
     result = metol.autoschedule(pipeline, threads=2, keep=keep, options=SearchOptions(strategy="greedy"), verify=True)
     assert result.origin == "search"
+
+
+def test_others_are_computed_in_two_steps_beside_what_is_kept() -> None:
+    source, r = image(*SIZE), hl.RDom([(0, SIZE[0]), (0, SIZE[1])], "r")
+    before, whole, after, output = (hl.Func(name) for name in ("before", "whole", "after", "output"))
+    before[X, Y] = source[X, Y] // 2
+    whole[()] = hl.cast(hl.Int(64), 0)  # of 64 bits, which are not added atomically
+    whole[()] += hl.cast(hl.Int(64), before[r.x, r.y])
+    after[X, Y] = before[X, Y] + hl.i32(whole[()] % 100)
+    output[X, Y] = after[X, Y] * 2
+    for func in (before, after):
+        in_threads(func)
+    pipeline = finish(output, sizes=SIZE)
+    options = SearchOptions(strategy="greedy")
+    result = metol.autoschedule(pipeline, target="cuda", gpu="a100", keep=[before, after], options=options, verify=True)
+    assert result.fallbacks == ()
+    funcs, directives = result.schedule.funcs, result.schedule.directives
+    assert {funcs[d.func].name for d in directives if d.call is Call.RFACTOR} == {"whole"}
+    assert not {keep.func for keep in result.schedule.kept} & {directive.func for directive in directives}

@@ -379,8 +379,9 @@ class Planner:
                 joints=joints,
             )
         restrictions = self.options.space
+        positions = {func.origin: position for position, func in enumerate(dag.funcs)}
         for keep in self.kept:
-            restrictions.pin(keep.func, keep.placement == "inline")
+            restrictions.pin(positions[keep.func], keep.placement == "inline")
         for func in funcs_before_outputs(dag) if self.options.may_alias else ():
             restrictions.hold_at_root(func)
         parameters = machine_parameters(self.machine, dag)
@@ -388,10 +389,18 @@ class Planner:
         return Form(dag, space, rfactors, stagings, joints)
 
     def _rewriting(self, joints: tuple[Joint, ...] = ()) -> Rewriting | None:
-        """Return how to read and what to propose of the pipelines that this one becomes; None where none may be."""
+        """Return how to read and what to propose of the pipelines that this one becomes; None where none may be.
+
+        What is kept has no update in two steps, and no copy of it or for it is made: its schedule is about the Func as
+        it is, and directives that are taken off a pipeline stay on what is kept.
+        """
         options = self.options
-        if self.kept or not (options.rfactor or options.staging):
+        if not (options.rfactor or options.staging):
             return None
+        kept = {keep.func for keep in self.kept}
+
+        def ours(dag: PipelineDag, stages: Sequence[int]) -> list[int]:
+            return [stage for stage in stages if dag.funcs[dag.stages[stage].func].origin not in kept]
 
         def read(rfactors: tuple[Rfactor, ...], stagings: tuple[Staging, ...]) -> Form | None:
             try:
@@ -402,14 +411,15 @@ class Planner:
         def propose(
             dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
         ) -> tuple[tuple[Rfactor, ...], ...]:
-            return propose_rfactors(self.machine, dag, schedules, stages) if options.rfactor else ()
+            return propose_rfactors(self.machine, dag, schedules, ours(dag, stages)) if options.rfactor else ()
 
         def propose_copies(
             dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stages: Sequence[int]
         ) -> tuple[Staging, ...]:
             # Grouping is the algorithm of its paper, which has no copies.
             has_copies = options.staging and options.strategy != "grouping"
-            return propose_stagings(self.machine, dag, schedules, stages) if has_copies else ()
+            copies = propose_stagings(self.machine, dag, schedules, ours(dag, stages)) if has_copies else ()
+            return tuple(copy for copy in copies if copy.func not in kept)
 
         is_gpu = isinstance(self.machine, GpuMachine)
         # Grouping goes by a model of its own, and is quick itself.

@@ -68,7 +68,7 @@ def cpu_directives(
         func = dag.funcs[schedule.func]
         if (
             func.is_input
-            or schedule.func in options.kept
+            or func.origin in options.kept
             or schedule.placement in (_core.Placement.INLINE, _core.Placement.UNSCHEDULED)
         ):
             continue

@@ -65,7 +65,7 @@ def gpu_directives(
     for schedule in schedules:
         func = dag.funcs[schedule.func]
         is_placed = schedule.placement in (_core.Placement.ROOT, _core.Placement.AT)
-        if func.is_input or schedule.func in options.kept or not is_placed:
+        if func.is_input or func.origin in options.kept or not is_placed:
             continue
         directives.append(_place(dag, schedule, loops))
         if order := storage_order(func, schedule):

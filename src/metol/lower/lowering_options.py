@@ -25,7 +25,7 @@ class LoweringOptions:
     """Vectors may end with a guard where their lanes read one below the other, as of `f[99 - x]`. Halide 21 makes no
     code of such a load at a place that is a constant, which lowering does not know; False leaves these loops scalar."""
     kept: Set[int] = frozenset()
-    """Funcs that somebody else schedules; they get no directives."""
+    """Funcs that somebody else schedules, by `Func.origin`; they get no directives."""
 
 
 NO_PROMISES = LoweringOptions()

@@ -231,7 +231,7 @@ class TailRule:
             return True
         if not row.is_known[loop] or row.numerator[loop] != row.denominator[loop]:
             return False
-        if producer in self.kept:  # whose order in memory is not known
+        if self.dag.funcs[producer].origin in self.kept:  # whose order in memory is not known
             return False
         if producer not in self.inlined:
             return dimension == self._dense_dim(producer)
