@@ -119,7 +119,7 @@ def test_time_that_is_up_leaves_out_what_is_not_done(table: FeatureTable) -> Non
     assert nothing.table().rows == ()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_several_processes_fit_what_one_does(table: FeatureTable, judged: HoldOneOut) -> None:
     found = hold_one_out(table, BRIEF, NAMES[:2], workers=2)
     for one, other in zip(found.programs, judged.programs[:2], strict=True):
