@@ -387,12 +387,12 @@ class _StageLoops:
         an output that have their estimated extent in this one.
         """
         calls = self._splits(tails, size, estimated)
-        # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes. So is each
-        # lane of a guarded boundary condition, in the code for the borders.
-        has_whole_vectors = self.nest.vector_loop >= 0 and tails.rounds_vectors_up(self.stage, self.nest.vector_loop)
-        is_guarded = not has_whole_vectors and any(_GUARDS.intersection(args) for _, args in calls)
-        is_scalar = is_guarded and not (tails.stores_densely(self.stage) and tails.may_be_masked(self.stage))
-        is_unrolled = not is_plain and not is_scalar and (tails.reads_densely(self.stage) or not is_guarded)
+        lanes = self._whole_loops()[self.nest.vector_loop] if self.nest.vector_loop >= 0 else None
+        has_whole_vectors = lanes is not None and tails.rounds_vectors_up(self.stage, self.nest.vector_loop)
+        guarded = set() if has_whole_vectors else {args[0] for _, args in calls if _GUARDS.intersection(args)}
+        is_scalar = bool(guarded) and not (tails.stores_densely(self.stage) and tails.may_be_masked(self.stage))
+        may_unroll = not guarded or tails.may_unroll_guarded(self.stage, has_guarded_lanes=lanes in guarded)
+        is_unrolled = not is_plain and not is_scalar and may_unroll
         parallel = self._parallel()
         if self.fused is not None:
             # From the innermost pair outwards, each time under the name of the whole.

@@ -168,11 +168,12 @@ class _StageMender:
 
         As in the schedules that we lower. An update that keeps nothing says so.
         """
-        is_guarded = any(_GUARDS.intersection(call.args) for call in calls)
-        # Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes. So is each
-        # lane of a guarded boundary condition, in the code for the borders.
-        is_scalar = is_guarded and not self._tails.stores_densely(self._stage)
-        is_unrolled = not is_plain and not is_scalar and (self._tails.reads_densely(self._stage) or not is_guarded)
+        lanes = self._tails.vector_loop(self._stage)
+        guarded = [call.args[0] for call in calls if _GUARDS.intersection(call.args)]
+        has_guarded_lanes = any(isinstance(loop, Var | RVar) and loops[loop].loop == lanes for loop in guarded)
+        is_scalar = bool(guarded) and not self._tails.stores_densely(self._stage)
+        may_unroll = not guarded or self._tails.may_unroll_guarded(self._stage, has_guarded_lanes=has_guarded_lanes)
+        is_unrolled = not is_plain and not is_scalar and may_unroll
         has_vectors = not is_scalar and not self._tails.reads_as_aligned(self._stage)
 
         def stays(call: Directive) -> bool:

@@ -85,8 +85,7 @@ class TailRule:
         It is for loops whose tiles are split off first, and `first_split`, whose parts may be a task or a block, knows
         nothing of it.
         """
-        func = self.dag.funcs[stage.func]
-        is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
+        is_vector = loop == self.vector_loop(stage)
         return is_vector and self.rounds_tiles_up(stage, loop)
 
     def rounds_tiles_up(self, stage: _core.Stage, loop: int) -> bool:
@@ -140,7 +139,7 @@ class TailRule:
             # Halide 21 rounds up the regions of what is computed inside a loop whose loads are predicated, and in
             # vectors keeps one predicate alone.
             is_alone = self.readers.isdisjoint(self.inside.get(stage.func, ()))
-            is_vector = loop == self.vector_loops.get(func.stages[stage.index], -1)
+            is_vector = loop == self.vector_loop(stage)
             can_predicate = is_only and is_tile and is_alone and is_vector and self._loads_are_vectors(stage, loop)
             return Tail.PREDICATE_LOADS if can_predicate else Tail.GUARD_WITH_IF
         if self._slides_along(stage, loop) or self._reads_more(stage, loop, with_inside=True):
@@ -181,7 +180,7 @@ class TailRule:
 
     def stores_densely(self, stage: _core.Stage) -> bool:
         """Do the lanes of a vector go to neighbouring places, as always in memory that Halide lays out?"""
-        loop = self.vector_loops.get(self.dag.funcs[stage.func].stages[stage.index], -1)
+        loop = self.vector_loop(stage)
         is_ours = not self.dag.funcs[stage.func].is_output
         return is_ours or loop < 0 or stage.loops[loop].pure_dim == self._dense_dim(stage.func)
 
@@ -196,14 +195,23 @@ class TailRule:
                 return True
         return False
 
-    def reads_densely(self, stage: _core.Stage) -> bool:
-        """Do the lanes of a vector of this Stage read neighbouring places, or all the same one, at borders, too?"""
-        stage_id = self.dag.funcs[stage.func].stages[stage.index]
-        loop = self.vector_loops.get(stage_id, -1)
-        return loop < 0 or (self._is_dense_along(stage, loop) and not self._is_clamped_along(stage, loop))
+    def may_unroll_guarded(self, stage: _core.Stage, *, has_guarded_lanes: bool) -> bool:
+        """May a Stage with guarded loops be unrolled?
 
-    def _is_clamped_along(self, stage: _core.Stage, loop: int) -> bool:
-        """Does a boundary condition clamp what the lanes read? Where it does, each lane loads by itself."""
+        Each lane of a guarded gather or scatter is a branch of its own: unrolled, that takes LLVM minutes. So is each
+        lane of a boundary condition, in the code for the borders, if the loop of the lanes is guarded.
+        """
+        loop = self.vector_loop(stage)
+        return loop < 0 or (
+            self._is_dense_along(stage, loop) and not (has_guarded_lanes and self._clamps_lanes(stage, loop))
+        )
+
+    def vector_loop(self, stage: _core.Stage) -> int:
+        """The loop of a Stage that runs in vectors; -1 for none."""
+        return self.vector_loops.get(self.dag.funcs[stage.func].stages[stage.index], -1)
+
+    def _clamps_lanes(self, stage: _core.Stage, loop: int) -> bool:
+        """Does a boundary condition clamp what lanes along a loop read? At the border, each of them loads by itself."""
         return self.dag.funcs[stage.func].is_boundary_condition and any(
             row.numerator[loop] != 0 and not (side.min.is_affine and side.max.is_affine)
             for edge in stage.edges
@@ -213,7 +221,7 @@ class TailRule:
 
     def may_be_masked(self, stage: _core.Stage) -> bool:
         """Is code made for vectors of this Stage of which a condition tells lanes apart?"""
-        loop = self.vector_loops.get(self.dag.funcs[stage.func].stages[stage.index], -1)
+        loop = self.vector_loop(stage)
         may_descend = self.masks_descending_loads or loop < 0
         return may_descend or not descends(self.dag, stage, loop, self.inlined, self._dense_dim)
 
