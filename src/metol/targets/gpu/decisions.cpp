@@ -230,7 +230,12 @@ Pruned apply_tile(const GpuParameters& machine, const PipelineIndex& index, Pool
         return Pruned::InvalidDecision;
     }
     const bool is_root = schedule.placement == Placement::Root;
-    const bool wants_atomic = decision.outside > 0;
+    // Paths of before pure loops had atomic updates say it by the loop alone.
+    const bool wants_atomic =
+        decision.kind == DecisionKind::Inner &&
+        (decision.outside > 0 ||
+         (decision.vector_loop >= 0 && decision.vector_loop < static_cast<int>(stage.loops.size()) &&
+          !stage.loops[static_cast<size_t>(decision.vector_loop)].is_parallelizable));
     if (wants_atomic && !(is_root && can_be_atomic(machine, index, stage) && gains_by_atomics(machine, stage, loops))) {
         return Pruned::InvalidDecision;
     }
