@@ -8,6 +8,7 @@ import pytest
 from small_pipelines import SOME_TARGET, some_machine
 
 from metol import SearchOptions, autoschedule
+from metol.targets.gpu import GpuMachine
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -84,5 +85,27 @@ def test_what_people_write_is_scheduled_for_what_it_is(
 ) -> None:
     result = autoschedule(getattr(everyday, name)(*sizes), machine=some_machine(), verify=True)
     assert result.fallbacks == ()
+    assert result.is_compared
+    assert text in result.to_python()
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.usefixtures("opencl_device")
+@pytest.mark.parametrize(
+    ("name", "sizes", "text"),
+    [
+        ("interior_step", (96, 60), ".gpu_threads(r_x_u1_thread"),
+        ("message_sums", (50, 3000, 4), ".atomic("),
+        ("channel_histograms", (320, 100), ".atomic("),
+        ("scaled_means", (20000, 4), ".rfactor("),
+        ("batch_means", (4, 56, 6), ".rfactor("),
+    ],
+)
+def test_what_people_write_for_gpus_has_threads(name: str, sizes: tuple[int, ...], text: str) -> None:
+    build = getattr(imported("everyday_gpu"), name)
+    machine = GpuMachine.preset("a100", threads=2)
+    result = autoschedule(build(*sizes), machine=machine, target="host-opencl", verify=True)
+    assert result.origin == "search"
     assert result.is_compared
     assert text in result.to_python()
