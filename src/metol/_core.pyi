@@ -410,6 +410,9 @@ class Border:
 def cpu_tile_orders(dag: PipelineDag, schedules: Sequence[FuncSchedule]) -> list[list[int]]:
     """How the loops of the tiles of reductions nest, innermost first: [Stages][loops], none for other Stages."""
 
+def is_serial_on_gpu(stage: Stage, nest: StageNest, loop: int) -> bool:
+    """Does each thread run a loop of a Stage by itself?"""
+
 # The search: a machine and options enter, batches of states leave.
 
 class MachineParameters:

@@ -152,9 +152,8 @@ class _StageLoops:
         return self._bases[loop]
 
     def _is_serial(self, loop: int) -> bool:
-        """Does each thread run the loop by itself? As `is_serial` of the core."""
-        one = self._stage.loops[loop]
-        return one.is_reduction and not (self._nest.is_parallel and (self._nest.is_atomic or one.is_parallelizable))
+        """Does each thread run the loop by itself?"""
+        return _core.is_serial_on_gpu(self._stage, self._nest, loop)
 
     def _has_threads(self, loop: int) -> bool:
         return self._nest.vector_loop == loop or self._nest.levels[_THREADS][loop] > 1

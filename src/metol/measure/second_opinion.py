@@ -40,7 +40,8 @@ class SecondOpinion:
         exact = self._exact.case(case)
         if not exact:
             return first
-        request, found = m.Verify(case, exact), trial.judge(m.Verify(case, exact))
+        request = m.Verify(case, exact)
+        found = trial.judge(request)
         if found is not None and found.is_equal:
             return replace(found, text=f"{found.text}, by a more exact reference")
         told = "by a more exact reference it is wrong, too"

@@ -21,15 +21,17 @@ bool surely_moves_with(const JacobianRow& row, size_t loop) {
     return row.is_known[loop] && row.numerator[loop] != 0;
 }
 
+bool moves_with(const Access& access, size_t loop) {
+    return std::ranges::any_of(access.jacobian, [&](const JacobianRow& row) { return moves_with(row, loop); });
+}
+
 bool moves_while_reducing(const Stage& stage, const Access& access) {
-    return std::ranges::any_of(access.jacobian, [&](const JacobianRow& row) {
-        for (size_t i = 0; i < stage.loops.size(); i++) {
-            if (stage.loops[i].is_reduction && moves_with(row, i)) {
-                return true;
-            }
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (stage.loops[i].is_reduction && moves_with(access, i)) {
+            return true;
         }
-        return false;
-    });
+    }
+    return false;
 }
 
 EffectiveAccess direct_access(const Access& access, int producer) {

@@ -34,6 +34,9 @@ bool moves_with(const JacobianRow& row, size_t loop);
 // Does it, as far as is known?
 bool surely_moves_with(const JacobianRow& row, size_t loop);
 
+// Does any coordinate of an access move with a loop, or might it?
+bool moves_with(const Access& access, size_t loop);
+
 // The same of an access of a Stage and its reduction loops.
 bool moves_while_reducing(const Stage& stage, const Access& access);
 

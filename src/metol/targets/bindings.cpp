@@ -7,6 +7,7 @@
 #include "targets/cpu/cpu_parameters.hpp"
 #include "targets/cpu/tile_order.hpp"
 #include "targets/gpu/gpu_parameters.hpp"
+#include "targets/gpu/kernels.hpp"
 #include "targets/gpu/limits.hpp"
 
 namespace py = pybind11;
@@ -72,5 +73,7 @@ void bind_targets(py::module_& m) {
         },
         py::arg("dag"), py::arg("schedules"),
         "How the loops of the tiles of reductions nest, innermost first: [Stages][loops].");
+    m.def("is_serial_on_gpu", &metol::gpu::is_serial, py::arg("stage"), py::arg("nest"), py::arg("loop"),
+          "Does each thread run a loop of a Stage by itself?");
     m.attr("GPU_MOST_UNROLLED") = metol::gpu::kMostUnrolled;
 }

@@ -230,16 +230,15 @@ Pruned apply_tile(const GpuParameters& machine, const PipelineIndex& index, Pool
         return Pruned::InvalidDecision;
     }
     const bool is_root = schedule.placement == Placement::Root;
+    const Spread plain = plain_spread(schedule);
     // Paths of before pure loops had atomic updates say it by the loop alone.
-    const bool wants_atomic =
-        decision.kind == DecisionKind::Inner &&
-        (decision.outside > 0 ||
-         (decision.vector_loop >= 0 && decision.vector_loop < static_cast<int>(stage.loops.size()) &&
-          !stage.loops[static_cast<size_t>(decision.vector_loop)].is_parallelizable));
-    if (wants_atomic && !(is_root && can_be_atomic(machine, index, stage) && gains_by_atomics(machine, stage, loops))) {
+    const bool is_plain =
+        decision.outside == 0 && std::ranges::count(parallel_loops(stage, -1, plain), int{decision.vector_loop}) > 0;
+    const bool wants_atomic = decision.kind == DecisionKind::Inner && !is_plain;
+    if (wants_atomic && !may_be_atomic(machine, index, stage, loops, schedule)) {
         return Pruned::InvalidDecision;
     }
-    const Spread spread = wants_atomic ? Spread::Atomic : plain_spread(schedule);
+    const Spread spread = wants_atomic ? Spread::Atomic : plain;
     if (const Pruned reason = read_tile(stage, decision, spread, tile); reason != Pruned::None) {
         return reason;
     }

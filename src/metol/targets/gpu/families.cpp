@@ -126,8 +126,7 @@ std::vector<DecisionFamily> point_families(const GpuParameters& machine, const P
     const Box loops = regions.loops(step.stage, schedule.compute);
     std::vector<DecisionFamily> families;
     add_point_families(machine, stage, loops, step, plain_spread(schedule), options, families);
-    if (schedule.placement == Placement::Root && can_be_atomic(machine, index, stage) &&
-        gains_by_atomics(machine, stage, loops)) {
+    if (may_be_atomic(machine, index, stage, loops, schedule)) {
         add_point_families(machine, stage, loops, step, Spread::Atomic, options, families);
     }
     return families;

@@ -232,17 +232,12 @@ double StageMemory::turns_in_a_row() {
     if (own_.is_atomic || memory_of(index_, nest_, stage_.func) != Memory::Global) {
         return 0;
     }
-    const auto steps_on = [&](const Access& self) {
-        return std::ranges::any_of(self.jacobian, [&](const JacobianRow& row) {
-            for (size_t i = 0; i < stage_.loops.size(); i++) {
-                if (is_serial(stage_, own_, i) && moves_with(row, i)) {
-                    return true;
-                }
-            }
-            return false;
-        });
-    };
-    const bool waits = std::ranges::any_of(stage_.self_accesses, steps_on);
+    bool waits = false;
+    for (const Access& self : stage_.self_accesses) {
+        for (size_t i = 0; i < stage_.loops.size(); i++) {
+            waits = waits || (is_serial(stage_, own_, i) && moves_with(self, i));
+        }
+    }
     return waits ? turns_ * points_per_thread() * (1 + kTurnsOfFetch * fetches_a_turn()) : 0;
 }
 

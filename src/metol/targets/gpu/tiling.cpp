@@ -38,6 +38,35 @@ Tile default_block_tile(const GpuParameters& machine, const Stage& stage, const 
     return tile;
 }
 
+// Can a Stage of a Func at root be spread over threads that update one place after the other, whoever comes first? The
+// GPUs that Halide makes code for update words of 32 bits atomically.
+bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage) {
+    const Func& func = index.func(stage.func);
+    return stage.index > 0 && stage.is_associative && !stage.is_extern && !stage.is_undef &&
+           func.value_bytes == std::vector<int32_t>{kAtomicBytes} && !machine.keeps_on_host(stage.func) &&
+           std::ranges::any_of(stage.loops, [](const LoopDim& loop) { return !loop.is_parallelizable; });
+}
+
+// Are there no other loops, or too few turns of them for the threads of the device? Sums that stay where they are have
+// partial results instead, if their places are few (rfactors.py): those of a scatter would be all of its places.
+bool gains_by_atomics(const GpuParameters& machine, const Stage& stage, const Box& loops) {
+    double threads = 1;
+    bool is_any = false;
+    for (int loop : parallel_loops(stage, -1, Spread::Free)) {
+        threads *= static_cast<double>(extent_of(loops, static_cast<size_t>(loop)));
+        is_any = true;
+    }
+    const double wanted = static_cast<double>(machine.multiprocessors) * machine.warps_to_hide_latency *
+                          static_cast<double>(machine.warp_threads);
+    bool is_scatter = false;
+    for (const Access& store : stage.stores) {
+        for (size_t i = 0; i < stage.loops.size(); i++) {
+            is_scatter = is_scatter || (!stage.loops[i].is_parallelizable && moves_with(store, i));
+        }
+    }
+    return loops.points() >= machine.warp_threads && (!is_any || (is_scatter && threads < wanted));
+}
+
 }  // namespace
 
 std::vector<int> parallel_loops(const Stage& stage, int first, Spread spread) {
@@ -87,31 +116,10 @@ std::vector<std::vector<int32_t>> thread_choices(const GpuParameters& machine, c
     return all;
 }
 
-bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage) {
-    const Func& func = index.func(stage.func);
-    return stage.index > 0 && stage.is_associative && !stage.is_extern && !stage.is_undef &&
-           func.value_bytes == std::vector<int32_t>{kAtomicBytes} && !machine.keeps_on_host(stage.func) &&
-           std::ranges::any_of(stage.loops, [](const LoopDim& loop) { return !loop.is_parallelizable; });
-}
-
-bool gains_by_atomics(const GpuParameters& machine, const Stage& stage, const Box& loops) {
-    double threads = 1;
-    bool is_any = false;
-    for (int loop : parallel_loops(stage, -1, Spread::Free)) {
-        threads *= static_cast<double>(extent_of(loops, static_cast<size_t>(loop)));
-        is_any = true;
-    }
-    const double wanted = static_cast<double>(machine.multiprocessors) * machine.warps_to_hide_latency *
-                          static_cast<double>(machine.warp_threads);
-    bool is_scatter = false;
-    for (const Access& store : stage.stores) {
-        for (const JacobianRow& row : store.jacobian) {
-            for (size_t i = 0; i < stage.loops.size(); i++) {
-                is_scatter = is_scatter || (!stage.loops[i].is_parallelizable && moves_with(row, i));
-            }
-        }
-    }
-    return loops.points() >= machine.warp_threads && (!is_any || (is_scatter && threads < wanted));
+bool may_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage, const Box& loops,
+                   const FuncSchedule& schedule) {
+    return schedule.placement == Placement::Root && can_be_atomic(machine, index, stage) &&
+           gains_by_atomics(machine, stage, loops);
 }
 
 StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& schedule, const Tile& tile) {
@@ -200,8 +208,7 @@ Tile default_tile(const GpuParameters& machine, const PipelineIndex& index, cons
     const Spread spread = plain_spread(schedule);
     int thread_loop = -1;
     std::vector<int> candidates = parallel_loops(stage, -1, spread);
-    if (schedule.placement == Placement::Root && candidates.empty() && can_be_atomic(machine, index, stage) &&
-        gains_by_atomics(machine, stage, loops)) {
+    if (candidates.empty() && may_be_atomic(machine, index, stage, loops, schedule)) {
         return default_root_tile(machine, stage, loops, 0, Spread::Atomic);
     }
     candidates.resize(std::min(candidates.size(), kBlockDimensions));

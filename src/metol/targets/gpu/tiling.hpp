@@ -32,13 +32,9 @@ Spread plain_spread(const FuncSchedule& schedule);
 std::vector<std::vector<int32_t>> thread_choices(const GpuParameters& machine, const Stage& stage, const Box& loops,
                                                  const StageNest& nest);
 
-// Can a Stage of a Func at root be spread over threads that update one place after the other, whoever comes first? The
-// GPUs that Halide makes code for update words of 32 bits atomically.
-bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage);
-
-// Are there no other loops, or too few turns of them for the threads of the device? Sums that stay where they are have
-// partial results instead, if their places are few (rfactors.py): those of a scatter would be all of its places.
-bool gains_by_atomics(const GpuParameters& machine, const Stage& stage, const Box& loops);
+// May a Stage be spread over threads that update one place after the other, whoever comes first, and may that pay?
+bool may_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage, const Box& loops,
+                   const FuncSchedule& schedule);
 
 // The loops of a Stage whose Func has a place; `loops` is what one production covers.
 StageNest make_nest(const Stage& stage, const Box& loops, const FuncSchedule& schedule, const Tile& tile);
