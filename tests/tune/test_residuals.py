@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from measured import proposal, record_of
-from small_pipelines import pyramid
+from small_pipelines import SOME_TARGET, pyramid, some_machine
 
 from metol import _core
 from metol.options import SearchOptions
@@ -21,7 +21,8 @@ MODEL = _core.CostModel()
 
 @pytest.fixture(scope="module")
 def planner() -> Planner:
-    return Planner(pyramid(), SearchOptions(strategy="greedy", budget_seconds=None, weights="analytical"), threads=2)
+    options = SearchOptions(strategy="greedy", budget_seconds=None, weights="analytical")
+    return Planner(pyramid(), options, target=SOME_TARGET, machine=some_machine(), threads=2)
 
 
 def some_states(form: Form, count: int) -> list[_core.States]:
