@@ -196,6 +196,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("added_share", &Edge::added_share);
     py::class_<LoopDim>(m, "LoopDim")
         .def_readonly("name", &LoopDim::name)
+        .def_readonly("is_rvar", &LoopDim::is_rvar)
         .def_readonly("is_reduction", &LoopDim::is_reduction)
         .def_readonly("is_parallelizable", &LoopDim::is_parallelizable)
         .def_readonly("pure_dim", &LoopDim::pure_dim)

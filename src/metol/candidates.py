@@ -145,7 +145,7 @@ def nest_of(start: Form, form: Form, state: _core.States, *, specialize_estimate
 
 def _rvar_codes(dag: PipelineDag) -> dict[str, str]:
     """Number the reduction loops of a pipeline, by name."""
-    names = dict.fromkeys(loop.name for stage in dag.stages for loop in stage.loops if loop.is_reduction)
+    names = dict.fromkeys(loop.name for stage in dag.stages for loop in stage.loops if loop.is_rvar)
     return {name: f"${number}" for number, name in enumerate(names)}
 
 

@@ -154,3 +154,29 @@ def test_output_that_reads_itself_need_not_be_aligned() -> None:
     (own,) = (func.index for func in result.schedule.funcs if func.output == 0)
     calls = [d.call.value for d in result.schedule.directives if d.func == own and d.stage == 1]
     assert "vectorize" not in calls
+
+
+def column_totals() -> hl.Pipeline:
+    """The output itself is of one dimension, and reads itself."""
+    source, output = image(hl.Int(32), "source", 70, 37), hl.Func("output")
+    r = hl.RDom([(0, 70), (0, 37)], "r")
+    output[X] = 1
+    output[r.x] += source[r.x, r.y] * (r.y + 1)
+    output.set_estimate(X, 0, 70)
+    return hl.Pipeline(output)
+
+
+def as_large_as_the_input() -> hl.Pipeline:
+    """Only the input tells how far the loops go."""
+    source, output = image(hl.Int(32), "source", 70, 37), hl.Func("output")
+    r = hl.RDom([(0, source.width() - 2), (0, source.height() - 1)], "r")
+    output[X, Y] = 7
+    output[r.x + 1, r.y] = source[r.x, r.y] + source[r.x + 2, r.y + 1] * output[r.x + 1, r.y]
+    output.set_estimates([(0, 70), (0, 37)])
+    return hl.Pipeline(output)
+
+
+@pytest.mark.slow
+def test_outputs_with_loops_that_do_not_meet() -> None:
+    check(column_totals, [(70,)], [(71,)], [(140,)])
+    check(as_large_as_the_input, [(70, 37)], [(52, 11)], [(53, 40)], inputs=Inputs({"source": (53, 12)}))

@@ -9,6 +9,7 @@ from small_pipelines import PIPELINES, ExactRuns, X, Y, finish, image
 from metol.lower import (
     Call,
     Directive,
+    RVar,
     Schedule,
     describe_funcs,
     plain_directives,
@@ -58,6 +59,22 @@ def test_safe_schedule_inlines_what_passes_on_one_value_and_computes_the_rest() 
         Call.VECTORIZE,
         Call.PARALLEL,
     ]
+
+
+def test_rows_that_an_update_writes_one_by_one_are_parallel() -> None:
+    def build() -> hl.Pipeline:
+        source, inner, output = image(40, 24), hl.Func("inner"), hl.Func("output")
+        r = hl.RDom([(1, 38), (1, 22)], "r")
+        inner[X, Y] = source[X, Y]
+        inner[r.x, r.y] = source[r.x, r.y] + source[r.x - 1, r.y + 1] * inner[r.x, r.y]
+        output[X, Y] = inner[X, Y] * 3
+        return finish(output)
+
+    directives = safe_directives(extract(build()), VECTOR_BYTES)
+    (rows,) = (one.args[0] for one in directives if one.stage == 1 and one.call is Call.PARALLEL)
+    assert isinstance(rows, RVar)
+    assert rows.name.endswith("$y")
+    ExactRuns("interior", build).check(schedule(build(), directives))
 
 
 def test_kept_funcs_are_left_out() -> None:

@@ -12,7 +12,7 @@ from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
-from metol.lower.loop_names import free_base, loop_bases
+from metol.lower.loop_names import free_base, loop_bases, whole_loop
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests, storage_order
 from metol.lower.tails import OutputSize, TailRule
@@ -209,13 +209,13 @@ class _StageLoops:
         Halide wants shared loops to have one name in all that share them, whatever each splits them into further in.
         """
         dim = self.stage.loops[loop]
-        kind = RVar if dim.is_reduction else Var
+        whole = whole_loop(dim)
         if count == 1:
-            return [kind(dim.name)]
+            return [whole]
         base = self._bases[loop]
         is_plain = count == 2 and not self.shares_loops
         suffixes = ("o", "i") if is_plain else tuple(str(number) for number in range(count))
-        return [kind(f"{base}_{suffix}") for suffix in suffixes]
+        return [type(whole)(f"{base}_{suffix}") for suffix in suffixes]
 
     def _order(self) -> list[int]:
         """Loops from outermost to innermost: as the core nests them."""
@@ -268,14 +268,16 @@ class _StageLoops:
             self.fused = None
 
     def _whole_loops(self) -> list[Loop]:
-        return [(RVar if dim.is_reduction else Var)(dim.name) for dim in self.stage.loops]
+        return [whole_loop(dim) for dim in self.stage.loops]
 
     def _fused_name(self) -> Loop | None:
         parallel = self._parallel()
         # Of outputs of other sizes each turn of one loop of all tasks would be at another place.
         if len(parallel) < 2 or self.is_joint:
             return None
-        return Var(free_base(self.stage, "tasks"))
+        # Halide lets what an RVar goes into be nothing but an RVar.
+        kind = RVar if any(isinstance(piece.loop, RVar) for piece in parallel) else Var
+        return kind(free_base(self.stage, "tasks"))
 
     def body(self, level: int) -> Loop:
         """The innermost loop of a level, in whose body others can be computed."""
@@ -361,14 +363,14 @@ class _StageLoops:
         return {
             dim.pure_dim
             for dim, pieces in zip(self.stage.loops, self.pieces, strict=True)
-            if not dim.is_reduction and any(level < pieces[0].level for level in self.guest_levels)
+            if not dim.is_rvar and any(level < pieces[0].level for level in self.guest_levels)
         }
 
     def _first_factors(self) -> list[tuple[int, int]]:
         """Dimension and factor of the first split of each pure loop that is split."""
         factors = []
         for dim, pieces in zip(self.stage.loops, self.pieces, strict=True):
-            if len(pieces) > 1 and not dim.is_reduction:
+            if len(pieces) > 1 and not dim.is_rvar:
                 factors.append((dim.pure_dim, prod(piece.trips for piece in pieces[1:])))
         return factors
 
@@ -399,7 +401,7 @@ class _StageLoops:
             inner = parallel[-1].loop
             for number, piece in enumerate(reversed(parallel[:-1])):
                 is_last = number == len(parallel) - 2
-                fused = self.fused if is_last else Var(f"{self.fused.name}_{number}")
+                fused = self.fused if is_last else type(self.fused)(f"{self.fused.name}_{number}")
                 calls.append((Call.FUSE, (inner, piece.loop, fused)))
                 inner = fused
         order = self._nesting()
@@ -440,7 +442,7 @@ class _StageLoops:
             if len(pieces) > 1:
                 factor = prod(piece.trips for piece in pieces[1:])
                 is_tile = pieces[1].level == self.tile_level
-                here = OutputSize.ESTIMATED if dim.pure_dim in estimated and not dim.is_reduction else size
+                here = OutputSize.ESTIMATED if dim.pure_dim in estimated and not dim.is_rvar else size
                 first = tails.first_split(
                     self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, size=here
                 )

@@ -147,7 +147,7 @@ class _Reader:
         ref = self._refs[func]
         rvars = iter(ref.rvars[stage - 1] if stage else ())
         dims = self._dag.stages[stages[stage]].loops
-        return [RVar(next(rvars)) if dim.is_reduction else Var(ref.args[dim.pure_dim]) for dim in dims]
+        return [RVar(next(rvars)) if dim.is_rvar else Var(ref.args[dim.pure_dim]) for dim in dims]
 
     def _func(self, chain: Chain) -> int:
         if chain.root not in self._funcs:

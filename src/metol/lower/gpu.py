@@ -15,7 +15,7 @@ from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
 from metol.lower.fixed_sides import fixed_sides
 from metol.lower.guard_names import with_guards_named
-from metol.lower.loop_names import free_base, loop_bases
+from metol.lower.loop_names import free_base, loop_bases, whole_loop
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests, storage_order
 from metol.lower.tails import OutputSize, TailRule
@@ -163,10 +163,10 @@ class _StageLoops:
 
     def _named(self, loop: int, name: str) -> Loop:
         """A loop of this name, of the kind that a loop of the Stage is."""
-        return RVar(name) if self._stage.loops[loop].is_reduction else Var(name)
+        return RVar(name) if self._stage.loops[loop].is_rvar else Var(name)
 
     def _whole(self, loop: int) -> Loop:
-        return self._named(loop, self._stage.loops[loop].name)
+        return whole_loop(self._stage.loops[loop])
 
     def _part(self, loop: int, kind: str) -> Loop:
         return self._named(loop, f"{self._base(loop)}_{kind}")
@@ -243,7 +243,7 @@ class _StageLoops:
         if not tails.has_two_versions(self._stage):
             return {}
         sides = tails.dag.funcs[self._stage.func].estimate
-        factors = {loop: self._block_points(loop) for loop in self._order if not self._stage.loops[loop].is_reduction}
+        factors = {loop: self._block_points(loop) for loop in self._order if not self._stage.loops[loop].is_rvar}
         return {
             loop: factor
             for loop, factor in factors.items()

@@ -47,7 +47,7 @@ def with_guards_named(
 def _unbounded_loops(dag: PipelineDag, directive: Directive) -> set[str]:
     """Names of the loops of the algorithm whose ends are no constants."""
     stage = dag.stages[dag.funcs[directive.func].stages[directive.stage]]
-    return {loop.name for loop in stage.loops if not (loop.is_reduction and loop.has_constant_extent)}
+    return {loop.name for loop in stage.loops if not (loop.is_rvar and loop.has_constant_extent)}
 
 
 def _new_name(name: str, directive: Directive, taken: set[str]) -> str:

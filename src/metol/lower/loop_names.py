@@ -1,4 +1,4 @@
-"""Names for what loops are split into and fused into, that no loop of the same Stage has.
+"""The loops of a Stage, and names for what they are split into and fused into, that no loop of the same Stage has.
 
 In: a Stage. Out: what such names begin with; an underscore and whatever tells the parts apart follow.
 """
@@ -6,8 +6,14 @@ In: a Stage. Out: what such names begin with; an underscore and whatever tells t
 from collections.abc import Iterable
 
 from metol import _core
+from metol.lower.directive import Loop, RVar, Var
 
-__all__ = ["free_base", "loop_bases"]
+__all__ = ["free_base", "loop_bases", "whole_loop"]
+
+
+def whole_loop(dim: _core.LoopDim) -> Loop:
+    """Return a loop as it is before anything is done to it."""
+    return (RVar if dim.is_rvar else Var)(dim.name)
 
 
 def loop_bases(stage: _core.Stage) -> tuple[str, ...]:

@@ -33,10 +33,10 @@ class LoopOrigins:
     def __init__(self, ref: FuncRef, stage: _core.Stage, directives: Iterable[Directive] = ()) -> None:
         """Start with the loops of the algorithm, under the names that directives use, and follow some directives."""
         rvars = iter(ref.rvars[stage.index - 1] if stage.index else ())
-        names = [RVar(next(rvars)) if dim.is_reduction else Var(ref.args[dim.pure_dim]) for dim in stage.loops]
+        names = [RVar(next(rvars)) if dim.is_rvar else Var(ref.args[dim.pure_dim]) for dim in stage.loops]
         self._origins: dict[Loop, LoopOrigin] = {}
         for position, (name, dim) in enumerate(zip(names, stage.loops, strict=True)):
-            trips = dim.bounds.evaluate([]).extent if dim.is_reduction and dim.has_constant_extent else None
+            trips = dim.bounds.evaluate([]).extent if dim.is_rvar and dim.has_constant_extent else None
             self._origins[name] = LoopOrigin(position, is_whole=True, trips=trips)
         self._order: list[Loop] = list(names)  # innermost first
         for directive in directives:

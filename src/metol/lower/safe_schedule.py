@@ -14,6 +14,7 @@ from metol.lower.directive import Argument, Call, Directive, Tail, Var
 from metol.lower.func_ref import describe_funcs
 from metol.lower.guard_names import with_guards_named
 from metol.lower.lanes import descends
+from metol.lower.loop_names import whole_loop
 from metol.pipeline import PipelineDag, base_name
 
 __all__ = ["plain_directives", "root_directives", "safe_directives"]
@@ -90,20 +91,26 @@ def _stage_directives(
     """Vectors along the first dimension, parallel along the last, as far as the estimated size has any."""
     func = dag.funcs[stage.func]
     calls: list[tuple[Call, tuple[Argument, ...]]] = []
-    extents = {loop.pure_dim: func.root_region[loop.pure_dim].extent for loop in stage.loops if not loop.is_reduction}
-    names = {loop.pure_dim: loop.name for loop in stage.loops if not loop.is_reduction}
+    loops = {loop.pure_dim: loop for loop in stage.loops if not loop.is_reduction}
+    region = [(side.min, side.min + side.extent - 1) for side in func.root_region]
+    extents = {
+        dim: (loop.bounds.evaluate(region) if loop.is_rvar else func.root_region[dim]).extent
+        for dim, loop in loops.items()
+    }
     lanes = max(2, vector_bytes // max(1, stage.widest_bytes))
     # Vectors of a pipeline's own output are read as if they were aligned, which a caller's memory need not be.
     is_read = func.is_output and stage.index > 0
     reads_output = is_read or any(dag.funcs[edge.producer].is_output for edge in stage.edges)
     can_vectorize = not (stage.is_undef or stage.is_extern or stage.has_data_dependent_write or reads_output)
-    if can_vectorize and extents.get(0, 0) >= lanes and not _descends(dag, stage, inlined):
-        outer, inner = (Var(f"{names[0]}_{suffix}_s{stage.index}") for suffix in "oi")
-        calls.append((Call.SPLIT, (Var(names[0]), outer, inner, lanes, Tail.GUARD_WITH_IF)))
+    # What Halide asks for where a loop of an RDom is split depends on more than is looked at here.
+    is_split = can_vectorize and 0 in loops and not loops[0].is_rvar and extents[0] >= lanes
+    if is_split and not _descends(dag, stage, inlined):
+        outer, inner = (Var(f"{loops[0].name}_{suffix}_s{stage.index}") for suffix in "oi")
+        calls.append((Call.SPLIT, (Var(loops[0].name), outer, inner, lanes, Tail.GUARD_WITH_IF)))
         calls.append((Call.VECTORIZE, (inner,)))
     outermost = max(extents, default=0)
     if not stage.is_undef and outermost > 0 and extents[outermost] > 1:
-        calls.append((Call.PARALLEL, (Var(names[outermost]),)))
+        calls.append((Call.PARALLEL, (whole_loop(loops[outermost]),)))
     if not calls and stage.index > 0:
         calls.append((Call.UNSCHEDULED, ()))
     return [Directive(stage.func, stage.index, call, args) for call, args in calls]

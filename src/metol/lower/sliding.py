@@ -119,6 +119,7 @@ def _moving_dims(dag: PipelineDag, stage: int, loop: int, producer: int) -> set[
                 continue
             known |= dims
             for other in dag.funcs[edge.producer].stages:
-                positions = {i for i, dim in enumerate(dag.stages[other].loops) if dim.pure_dim in known}
+                loops = enumerate(dag.stages[other].loops)
+                positions = {i for i, dim in loops if not dim.is_rvar and dim.pure_dim in known}
                 waiting.append((other, positions))
     return moving.get(producer, set())

@@ -96,7 +96,7 @@ class TailRule:
         """
         func = self.dag.funcs[stage.func]
         is_ours = not func.is_output and len(func.stages) > 1 and stage.func not in self.share_loops
-        if self.is_unsafe or not is_ours or stage.loops[loop].is_reduction or self._slides_along(stage, loop):
+        if self.is_unsafe or not is_ours or stage.loops[loop].is_rvar or self._slides_along(stage, loop):
             return False
         if stage.has_predicate:  # Halide 21 takes what it reads beyond it for needed
             return False
@@ -128,10 +128,10 @@ class TailRule:
             return self._unsafe_split(stage, loop, factor)
         if size is OutputSize.TILE:
             return Tail.SHIFT_INWARDS
-        if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_reduction:
+        if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_rvar:
             return self._fixed_split(stage, func.estimate[stage.loops[loop].pure_dim].extent, factor)
         is_guarded = (
-            func.is_output or len(func.stages) > 1 or stage.loops[loop].is_reduction or self._indexes_by_value(stage)
+            func.is_output or len(func.stages) > 1 or stage.loops[loop].is_rvar or self._indexes_by_value(stage)
         )
         if is_guarded:
             return Tail.GUARD_WITH_IF
@@ -159,7 +159,7 @@ class TailRule:
         An output that its factor does not divide is shifted inwards, for nobody gives it more room than it has.
         """
         func = self.dag.funcs[stage.func]
-        if stage.loops[loop].is_reduction:
+        if stage.loops[loop].is_rvar:
             return Tail.GUARD_WITH_IF
         extent = func.estimate[stage.loops[loop].pure_dim].extent if func.is_output else 0
         if extent % factor == 0:
@@ -270,7 +270,7 @@ class TailRule:
         region = [_ends(side) for side in self.dag.funcs[stage.func].root_region]
         here = [_range_of(dim, region) for dim in stage.loops]
         dim = stage.loops[loop]
-        if dim.is_reduction or not self.dag.funcs[stage.func].fixed_dims[dim.pure_dim]:
+        if dim.is_rvar or not self.dag.funcs[stage.func].fixed_dims[dim.pure_dim]:
             here[loop] = (here[loop][0], here[loop][0])
         inside = self.inside.get(stage.func, set()) if with_inside else set()
         return self._grows(stage, here, [*here[:loop], _ANYWHERE, *here[loop + 1 :]], self.inlined | inside)
@@ -334,14 +334,14 @@ def _moves(jacobian: Sequence[_core.JacobianRow], loop: int) -> bool:
 def _breaks_promise(stage: _core.Stage, fewer: Ranges, more: Ranges) -> bool:
     """Does a loop over points go further, of which Halide is promised where coordinates end?"""
     return any(
-        is_promised and not dim.is_reduction and before != after
+        is_promised and not dim.is_rvar and before != after
         for is_promised, dim, before, after in zip(stage.promised_loops, stage.loops, fewer, more, strict=True)
     )
 
 
 def _range_of(dim: _core.LoopDim, region: Ranges) -> tuple[int, int]:
     """(min, max) of a loop of a Stage that computes a region of its Func; a window does not reach as far as that."""
-    return _ends(dim.bounds.evaluate(region)) if dim.is_reduction else region[dim.pure_dim]
+    return _ends(dim.bounds.evaluate(region)) if dim.is_rvar else region[dim.pure_dim]
 
 
 def _hull(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

@@ -45,7 +45,7 @@ def _add_in_parts(func: Any, stage: _core.Stage, region: list[tuple[int, int]]) 
     ``for r: f += term(r)`` --> ``for ro: for ri: part(ro) += term(ro, ri)`` and ``for ro: f += part(ro)``
     """
     update = stage.index - 1
-    loops = [loop for loop in stage.loops if loop.is_reduction]
+    loops = [loop for loop in stage.loops if loop.is_rvar]
     extents = [loop.bounds.evaluate(region).extent for loop in loops]
     terms = prod(extents)
     if terms < _LEAST_TERMS:
@@ -61,7 +61,7 @@ def _add_in_parts(func: Any, stage: _core.Stage, region: list[tuple[int, int]]) 
             kept.append(outer)
             wanted = 1
     parts = func.update(update).rfactor([(rvar, hl.Var(f"part_{place}")) for place, rvar in enumerate(kept)])
-    pure = [loop.name for loop in stage.loops if not loop.is_reduction]
+    pure = [loop.name for loop in stage.loops if not loop.is_rvar]
     outermost = [variable for variable in func.args() if pure and variable.name() == pure[-1]]
     # For all points of the Func at once they could take many times its memory.
     if outermost:

@@ -72,7 +72,7 @@ def _in_vectors(func: Any, stage: _core.Stage, target: Any) -> None:
 
 def _pure_loops(func: Any, stage: _core.Stage) -> list[Any]:
     variables = {variable.name(): variable for variable in func.args()}
-    return [variables[loop.name] for loop in stage.loops if not loop.is_reduction]
+    return [variables[loop.name] for loop in stage.loops if not loop.is_rvar]
 
 
 def _rvars(func: Any, stage: _core.Stage) -> list[Any]:

@@ -129,10 +129,11 @@ struct Edge {
 };
 
 struct LoopDim {
-    std::string name;  // as Halide names it in the Stage: "x", "r$x"
-    bool is_reduction = false;
+    std::string name;               // as Halide names it in the Stage: "x", "r$x"
+    bool is_rvar = false;           // of an RDom: how far it goes, the algorithm says, not who reads the Func
+    bool is_reduction = false;      // of these, one that comes back to points, or of which no dimension is told
     bool is_parallelizable = true;  // pure Vars always; RVars where Halide can prove no race
-    int32_t pure_dim = -1;          // the dimension of the Func that a pure loop walks, -1 for RVars
+    int32_t pure_dim = -1;          // the dimension of the Func that the loop walks, one by one; -1 for reductions
     BoundPair bounds;               // over the required region of the Func (loop i of these expressions = dimension i)
     bool has_constant_extent =
         false;  // an RVar whose extent is a literal: no estimate was put in, so full unrolling is legal

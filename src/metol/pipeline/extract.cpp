@@ -10,6 +10,7 @@
 
 #include "bounds.hpp"
 #include "extern_stages.hpp"
+#include "free_loops.hpp"
 #include "halide_reader.hpp"
 #include "identities.hpp"
 #include "inlinable.hpp"
@@ -225,7 +226,8 @@ class Extraction {
         for (const hi::ReductionVariable& rvar : definition.schedule().rvars()) {
             LoopDim loop;
             loop.name = rvar.var;
-            loop.is_reduction = true;
+            loop.is_rvar = true;
+            loop.is_reduction = true;  // until `free_loops` is done
             loop.is_parallelizable = hi::can_parallelize_rvar(rvar.var, function.name(), definition);
             loop.has_constant_extent = hi::is_const(hi::simplify(rvar.extent));
             loops.push_back(loop);
@@ -266,6 +268,7 @@ class Extraction {
             for (size_t i = 0; i < loops.size(); i++) {
                 stage.loops[i].bounds = finish(loops[i], describe(function, index));
             }
+            free_loops(stage);
             stage.written = index == 0 ? std::vector<BoundPair>{} : finish(own.written, function.name());
             const SymbolicRegion writes = substitute(own.written, loops);
             written = written.empty() ? writes : unite(written, writes);
@@ -278,8 +281,8 @@ class Extraction {
                                       const SymbolicRegion& reduction) {
         SymbolicRegion loops;
         for (size_t i = 0; i < stage.loops.size(); i++) {
-            const int32_t d = stage.loops[i].pure_dim;
-            loops.push_back(d < 0 ? reduction[i] : computed[static_cast<size_t>(d)]);
+            const LoopDim& loop = stage.loops[i];
+            loops.push_back(loop.is_rvar ? reduction[i] : computed[static_cast<size_t>(loop.pure_dim)]);
         }
         return loops;
     }
@@ -358,7 +361,7 @@ class Extraction {
         for (const Expr& condition : definition.split_predicate()) {
             roots.conditions.push_back(reader.read(condition));
             stage.ends_by_point = stage.ends_by_point || std::ranges::any_of(stage.loops, [&](const LoopDim& loop) {
-                                      return !loop.is_reduction && hi::expr_uses_var(condition, loop.name);
+                                      return !loop.is_rvar && hi::expr_uses_var(condition, loop.name);
                                   });
         }
         roots.promised = reader.promised();

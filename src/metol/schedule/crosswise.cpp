@@ -37,10 +37,10 @@ bool is_swept(const Func& func, const Stage& stage, const JacobianRow& row) {
     for (size_t i = 0; i < stage.loops.size(); i++) {
         const LoopDim& loop = stage.loops[i];
         const double slope = slope_of(row, i);
-        if (!loop.is_reduction && slope != 0) {
+        if (!loop.is_rvar && slope != 0) {
             return false;
         }
-        if (loop.is_reduction && slope != 0) {
+        if (loop.is_rvar && slope != 0) {
             const auto turns = static_cast<double>(evaluate(loop.bounds, func.root_region).extent() - 1);
             is_far = is_far || !(turns * std::abs(slope) < kFarApart);
         }
@@ -60,7 +60,7 @@ Movement through(const Func& func, const Stage& stage, const Movement& outer, co
         inner[d].fill(0);
         for (size_t i = 0; i < stage.loops.size(); i++) {
             const double slope = slope_of(row, i);
-            if (stage.loops[i].is_reduction) {
+            if (stage.loops[i].is_rvar) {
                 if (has_reductions) {
                     inner[d][static_cast<size_t>(coordinate_of(stage, i))] += slope;
                 }
@@ -194,12 +194,11 @@ class Search {
 }  // namespace
 
 int coordinate_of(const Stage& stage, size_t loop) {
-    if (!stage.loops[loop].is_reduction) {
+    if (!stage.loops[loop].is_rvar) {
         return stage.loops[loop].pure_dim;
     }
     const auto end = stage.loops.begin() + static_cast<std::ptrdiff_t>(loop);
-    return kMaxLoops - 1 -
-           static_cast<int>(std::count_if(stage.loops.begin(), end, std::mem_fn(&LoopDim::is_reduction)));
+    return kMaxLoops - 1 - static_cast<int>(std::count_if(stage.loops.begin(), end, std::mem_fn(&LoopDim::is_rvar)));
 }
 
 Movements find_movements(const PipelineDag& dag) {
@@ -214,7 +213,7 @@ Movements find_movements(const PipelineDag& dag) {
         const Search search(dag, static_cast<int32_t>(host), false);
         movements.crosswise[host] = search.crosswise();
         const bool has_reductions = std::ranges::any_of(func.stages, [&](int32_t stage) {
-            return std::ranges::any_of(dag.stages[static_cast<size_t>(stage)].loops, &LoopDim::is_reduction);
+            return std::ranges::any_of(dag.stages[static_cast<size_t>(stage)].loops, &LoopDim::is_rvar);
         });
         movements.apart[host] =
             has_reductions ? Search(dag, static_cast<int32_t>(host), true).moving_apart() : search.moving_apart();

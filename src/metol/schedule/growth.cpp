@@ -16,7 +16,7 @@ struct Grown {
 Grown grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int dim) {
     const Func& func = dag.funcs[static_cast<size_t>(stage.func)];
     const Func& producer = dag.funcs[static_cast<size_t>(edge.producer)];
-    const auto is_along = [&](const LoopDim& loop) { return !loop.is_reduction && loop.pure_dim == dim; };
+    const auto is_along = [&](const LoopDim& loop) { return !loop.is_rvar && loop.pure_dim == dim; };
     std::vector<Interval> here;
     std::vector<Interval> further;
     for (const LoopDim& loop : stage.loops) {
@@ -46,7 +46,7 @@ Grown grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int
 // Does a Stage read, further along a dimension, what Halide is promised that it does not, and takes for not read?
 bool is_promised(const Stage& stage, int dim) {
     for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (!stage.loops[i].is_reduction && stage.loops[i].pure_dim == dim && stage.promised_loops[i]) {
+        if (!stage.loops[i].is_rvar && stage.loops[i].pure_dim == dim && stage.promised_loops[i]) {
             return true;
         }
     }

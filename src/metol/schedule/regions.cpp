@@ -192,7 +192,7 @@ Box Regions::loops_of(int stage_id, const Box& needed) const {
     for (size_t i = 0; i < stage.loops.size() && !box.is_empty; i++) {
         const LoopDim& loop = stage.loops[i];
         box.intervals[i] =
-            loop.is_reduction || !is_identity ? evaluate(loop.bounds, span_of(needed)) : needed[loop.pure_dim];
+            loop.is_rvar || !is_identity ? evaluate(loop.bounds, span_of(needed)) : needed[loop.pure_dim];
     }
     return box;
 }
@@ -260,7 +260,7 @@ int64_t Regions::offset_of(int stage_id, int loop, int64_t extent, int64_t size)
     }
     const auto ends = static_cast<uint32_t>(iteration_ - kIterations);
     const LoopDim& dim = stage.loops[static_cast<size_t>(loop)];
-    if (nest_[stage.func].placement != Placement::Root || dim.is_reduction) {
+    if (nest_[stage.func].placement != Placement::Root || dim.is_rvar) {
         return middle;
     }
     // A whole tile at the end, as most are, wherever the last begins.
@@ -290,7 +290,7 @@ Box Regions::loops_at(int stage_id, const Site& site) {
     if (schedule.is_computed() && schedule.compute == site && schedule.slide_dim >= 0 && !box.is_empty) {
         for (int i = 0; i < box.dimensions; i++) {
             const LoopDim& loop = index_.stage(stage_id).loops[static_cast<size_t>(i)];
-            if (!loop.is_reduction && loop.pure_dim == schedule.slide_dim) {
+            if (!loop.is_rvar && loop.pure_dim == schedule.slide_dim) {
                 slide(schedule, box[i]);
             }
         }

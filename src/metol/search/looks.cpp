@@ -88,7 +88,7 @@ Site site_at_root(const SubNest& sub_nest, int32_t stage) {
 double share_at(const SubNest& sub_nest, Regions& regions, const Site& site, int dimension, const End& end) {
     const std::vector<LoopDim>& loops = sub_nest.index.stage(site.stage).loops;
     for (size_t i = 0; i < loops.size(); i++) {
-        if (loops[i].is_reduction || loops[i].pure_dim != dimension) {
+        if (loops[i].is_rvar || loops[i].pure_dim != dimension) {
             continue;
         }
         const int64_t whole = regions.loops(site.stage, Site{})[static_cast<int>(i)].extent();

@@ -235,7 +235,7 @@ def _is_permutation(stage: _core.Stage, access: _core.Access) -> bool:
 def _is_apart(stage: _core.Stage, access: _core.Access, tiled: tuple[int, ...]) -> bool:
     """Whether threads along the tiled dimensions read different points: one offset, and a coordinate each."""
     for i, loop in enumerate(stage.loops):
-        if loop.is_reduction or loop.pure_dim not in tiled:
+        if loop.is_rvar or loop.pure_dim not in tiled:
             continue
         rows = [d for d, row in enumerate(access.jacobian) if not row.is_known[i] or row.numerator[i] != 0]
         if len(rows) != 1 or not access.jacobian[rows[0]].is_known[i]:

@@ -225,7 +225,7 @@ class Kernels:
     def _tile_stage(self, stage_id: int, tile: Tile, *, is_root: bool) -> list[Decision]:
         """Short loops inside a thread as far as they may be, tiled ones as threads, all others as blocks."""
         stage = self._stages[stage_id]
-        pure = [i for i, loop in enumerate(stage.loops) if not loop.is_reduction]
+        pure = [i for i, loop in enumerate(stage.loops) if not loop.is_rvar]
         if not pure or stage.is_extern or stage.is_undef:
             return []
         extents = self.extents(stage.func)

@@ -261,6 +261,9 @@ Pruned read_tiling(const Stage& stage, const FuncSchedule& schedule, const Decis
     tiling.outside = is_inner ? 0 : decision.outside;
     tiling.block = is_inner ? 0 : decision.block;
     for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (!stage.loops[i].is_reduction && !is_inner && decision.trips[i] > 1) {
+            return Pruned::InvalidDecision;  // of a search for which it was one
+        }
         if (stage.loops[i].is_reduction != is_inner) {
             tiling.tile[i] = std::max(1, decision.trips[i]);
         } else if (is_inner) {

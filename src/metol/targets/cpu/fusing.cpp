@@ -42,13 +42,14 @@ bool has_loops(const PipelineIndex& index, int func) {
 }
 
 // Loops of the same names and kinds: Halide compares the names. The condition of a `where` would be a guard as those
-// of splits are, below.
+// of splits are, below. Which of two RVars goes further is not looked at.
 bool has_same_loops(const Stage& one, const Stage& other) {
     const bool is_plain = !one.is_undef && !other.is_undef && !one.has_predicate && !other.has_predicate;
     return is_plain && !one.loops.empty() &&
            std::equal(one.loops.begin(), one.loops.end(), other.loops.begin(), other.loops.end(),
                       [](const LoopDim& a, const LoopDim& b) {
-                          return a.name == b.name && a.is_reduction == b.is_reduction && a.pure_dim == b.pure_dim;
+                          return a.name == b.name && a.is_rvar == b.is_rvar && a.is_reduction == a.is_rvar &&
+                                 b.is_reduction == b.is_rvar && a.pure_dim == b.pure_dim;
                       });
 }
 

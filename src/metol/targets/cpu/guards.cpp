@@ -58,15 +58,18 @@ bool is_read_by_fractions(const PipelineIndex& index, const LoopNest& nest, int 
 // Does what is split off a Func's loop first divide what it computes at once, for sure?
 bool divides_evenly(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const Site& site, size_t loop) {
     const int func = index.stage(site.stage).func;
-    const int dim = index.stage(site.stage).loops[loop].pure_dim;
-    const int64_t extent = regions.computed(func, nest[func].compute)[dim].extent();
+    const LoopDim& split = index.stage(site.stage).loops[loop];
+    const Site& around = nest[func].compute;
+    const int64_t extent = split.is_rvar ? regions.loops(site.stage, around)[static_cast<int>(loop)].extent()
+                                         : regions.computed(func, around)[split.pure_dim].extent();
     const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
     auto level = std::ranges::find_if(levels, [&](const Trips& trips) { return trips[loop] > 1; });
     int64_t factor = 1;
     while (level != levels.end() && ++level != levels.end()) {
         factor *= (*level)[loop];
     }
-    return extent % factor == 0 && has_constant_extent(index, nest, regions, func, dim);
+    return extent % factor == 0 && (split.is_rvar ? split.has_constant_extent
+                                                  : has_constant_extent(index, nest, regions, func, split.pure_dim));
 }
 
 // Does a loop that turns outside a site move places apart at which the host needs a Func, so that it needs more?
@@ -99,18 +102,23 @@ bool is_cut_short(const PipelineIndex& index, const LoopNest& nest, Regions& reg
     for (size_t loop = 0; loop < stage.loops.size(); loop++) {
         const bool is_split = std::any_of(levels.begin(), levels.begin() + site.level + 1,
                                           [&](const Trips& trips) { return trips[loop] > 1; });
+        if (!is_split || stage.loops[loop].is_reduction || turn[static_cast<int>(loop)].extent() <= 1) {
+            continue;
+        }
         const int moved = stage.loops[loop].pure_dim;
-        if (is_split && !stage.loops[loop].is_reduction && turn[static_cast<int>(loop)].extent() > 1 &&
-            index.growth.of(host, moved, func)[static_cast<size_t>(dim)] && is_guarded(index, nest, host, moved) &&
-            !divides_evenly(index, nest, regions, site, loop)) {
+        // How far an RVar goes does not tell how far what it needs reaches: it is taken to go along.
+        const bool is_cut =
+            stage.loops[loop].is_rvar ||
+            (index.growth.of(host, moved, func)[static_cast<size_t>(dim)] && is_guarded(index, nest, host, moved));
+        if (is_cut && !divides_evenly(index, nest, regions, site, loop)) {
             return true;
         }
     }
     return false;
 }
 
-// Has the version of an output for large sizes one within for the estimated extent of a side, as it does of those that
-// are whole where another Func is computed?
+}  // namespace
+
 bool has_exact_side(const PipelineIndex& index, const LoopNest& nest, int output, int dim) {
     const int stage_id = index.func(output).stages.front();
     const std::vector<Trips>& levels = nest[output].stages.front().levels;
@@ -122,13 +130,15 @@ bool has_exact_side(const PipelineIndex& index, const LoopNest& nest, int output
             }
         }
     }
-    const auto is_along = [&](const LoopDim& loop) { return !loop.is_reduction && loop.pure_dim == dim; };
+    const auto is_along = [&](const LoopDim& loop) { return !loop.is_rvar && loop.pure_dim == dim; };
     const std::vector<LoopDim>& loops = index.stage(stage_id).loops;
     const auto loop = static_cast<size_t>(std::ranges::find_if(loops, is_along) - loops.begin());
     return outermost < static_cast<int>(levels.size()) &&
            std::all_of(
                levels.begin(), levels.begin() + outermost + 1, [&](const Trips& trips) { return trips[loop] <= 1; });
 }
+
+namespace {
 
 // Does Halide know where along the sides of an output a turn of its loops begins that needs more of a Func the further
 // it goes?
@@ -180,7 +190,7 @@ bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int sta
         return false;
     }
     const LoopDim& loop = stage.loops[static_cast<size_t>(vector_loop)];
-    return !loop.is_reduction && nest[stage.func].slide_dim != loop.pure_dim &&
+    return !loop.is_rvar && nest[stage.func].slide_dim != loop.pure_dim &&
            !reads_more_input(index, nest, stage.func, loop.pure_dim);
 }
 
@@ -225,7 +235,7 @@ bool hides_places(const PipelineIndex& index, const LoopNest& nest, int stage_id
     const int dim = stage.loops[v].pure_dim;
     const auto turns =
         std::count_if(own.levels.begin(), own.levels.end() - 1, [&](const Trips& trips) { return trips[v] > 1; });
-    return !stage.loops[v].is_reduction && turns > 1 && !func.fixed_dims[static_cast<size_t>(dim)];
+    return !stage.loops[v].is_rvar && turns > 1 && !func.fixed_dims[static_cast<size_t>(dim)];
 }
 
 DimSet unknown_strides(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func) {

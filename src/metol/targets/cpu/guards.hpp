@@ -16,6 +16,10 @@ bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int 
 // value that it loads is a coordinate?
 bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int stage_id);
 
+// Has the version of an output for large sizes one within for the estimated extent of a side, as it does of those that
+// are whole where another Func is computed?
+bool has_exact_side(const PipelineIndex& index, const LoopNest& nest, int output, int dim);
+
 // Does Halide know how far apart the first and the last point of a computed Func are that are stored at once?
 bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func, int dim);
 

@@ -86,7 +86,7 @@ std::optional<Pace> pace_of(const PipelineIndex& index, const LoopNest& nest, Re
                 if (std::isnan(slope)) {
                     return std::nullopt;
                 }
-                if (slope == 0 || (is_host ? i != loop : reader.loops[i].is_reduction)) {
+                if (slope == 0 || (is_host ? i != loop : reader.loops[i].is_rvar)) {
                     continue;
                 }
                 std::optional<Pace> inner = Pace{1, 1};

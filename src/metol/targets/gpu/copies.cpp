@@ -33,12 +33,12 @@ int host_of_chunks(const PipelineIndex& index, const LoopNest& nest, int func) {
 std::vector<int32_t> chunk_choices(const Stage& stage, const StageNest& own, size_t loop) {
     std::vector<int32_t> choices;
     const int32_t extent = own.levels[kPoint][loop];
-    if (!stage.loops[loop].is_reduction || !stage.loops[loop].has_constant_extent) {
+    if (!stage.loops[loop].is_rvar || !stage.loops[loop].has_constant_extent) {
         return choices;
     }
     // The order of reduction loops changes where others turn inside the chunks.
     for (size_t i = loop + 1; i < stage.loops.size() && !stage.is_associative; i++) {
-        if (stage.loops[i].is_reduction) {
+        if (stage.loops[i].is_rvar) {
             return choices;
         }
     }

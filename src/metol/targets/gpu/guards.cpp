@@ -25,7 +25,7 @@ bool reads_anywhere(const PipelineIndex& index, const LoopNest& nest, int stage_
 // Is it promised of a loop over points, not told by a clamp, that nothing is read beyond where it ends?
 bool has_promised_loop(const Stage& stage) {
     for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (!stage.loops[i].is_reduction && stage.promised_loops[i]) {
+        if (!stage.loops[i].is_rvar && stage.promised_loops[i]) {
             return true;
         }
     }
@@ -36,8 +36,7 @@ bool has_promised_loop(const Stage& stage) {
 bool has_short_loop(const Func& func, const Stage& stage, const StageNest& nest) {
     for (size_t i = 0; i < stage.loops.size(); i++) {
         const int64_t block = static_cast<int64_t>(nest.levels[kThreads][i]) * nest.levels[kPoint][i];
-        if (!stage.loops[i].is_reduction &&
-            func.estimate[static_cast<size_t>(stage.loops[i].pure_dim)].extent() < block) {
+        if (!stage.loops[i].is_rvar && func.estimate[static_cast<size_t>(stage.loops[i].pure_dim)].extent() < block) {
             return true;
         }
     }

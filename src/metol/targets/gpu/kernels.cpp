@@ -171,7 +171,7 @@ class ReadMotion {
         for (size_t d = 0; d < slopes.size(); d++) {
             for (size_t i = 0; i < stage.loops.size(); i++) {
                 const double slope = access.jacobian[d][i];
-                if (slope == 0 || stage.loops[i].is_reduction) {
+                if (slope == 0 || stage.loops[i].is_rvar) {
                     continue;
                 }
                 for (size_t k = 0; k < kMaxLoops && !is_host; k++) {
@@ -259,7 +259,7 @@ bool outgrows_its_loops(const PipelineIndex& index, const LoopNest& nest, Region
     for (int i = 0; i < loops.dimensions; i++) {
         const auto loop = static_cast<size_t>(i);
         const int64_t size = int64_t{own.levels[kThreads][loop]} * own.levels[kPoint][loop];
-        if (!stage.loops[loop].is_reduction && size > loops[i].extent()) {
+        if (!stage.loops[loop].is_rvar && size > loops[i].extent()) {
             return true;
         }
     }
@@ -299,12 +299,12 @@ ThreadCounts thread_counts(const Stage& stage, const StageNest& nest) {
 
 bool is_serial(const Stage& stage, const StageNest& nest, size_t loop) {
     const LoopDim& one = stage.loops[loop];
-    return one.is_reduction && !(nest.is_parallel && (nest.is_atomic || one.is_parallelizable));
+    return one.is_rvar && !(nest.is_parallel && (nest.is_atomic || one.is_parallelizable));
 }
 
 bool spreads_reductions(const Stage& stage, const StageNest& nest) {
     for (size_t i = 0; i < stage.loops.size(); i++) {
-        if (stage.loops[i].is_reduction && !is_serial(stage, nest, i)) {
+        if (stage.loops[i].is_rvar && !is_serial(stage, nest, i)) {
             return true;
         }
     }
@@ -374,7 +374,7 @@ bool has_constant_region(const PipelineIndex& index, const LoopNest& nest, int f
             }
             for (const auto& row : access.jacobian) {
                 for (size_t i = 0; i < stage.loops.size(); i++) {
-                    const bool is_open = stage.loops[i].is_reduction && !stage.loops[i].has_constant_extent;
+                    const bool is_open = stage.loops[i].is_rvar && !stage.loops[i].has_constant_extent;
                     if (std::isnan(row[i]) || (row[i] != 0 && is_open)) {
                         return false;
                     }
@@ -406,10 +406,10 @@ bool has_constant_share(const PipelineIndex& index, const LoopNest& nest, int fu
             for (size_t d = 0; d < access.jacobian.size(); d++) {
                 for (size_t i = 0; i < stage.loops.size(); i++) {
                     const double slope = access.jacobian[d][i];
-                    const bool is_reduction = stage.loops[i].is_reduction;
+                    const bool is_rvar = stage.loops[i].is_rvar;
                     // Where `k <= y` ends a reduction, threads further on need more than others.
                     const bool is_cut =
-                        slope != 0 && (is_reduction ? stage.ends_by_point : !has_known_points(index, nest, reader, i));
+                        slope != 0 && (is_rvar ? stage.ends_by_point : !has_known_points(index, nest, reader, i));
                     if (access.phases[d][i] || slope != std::floor(slope) || is_cut) {
                         return false;
                     }

@@ -113,7 +113,7 @@ std::vector<Motion> StageMemory::motion_of_loops(int stage_id) const {
     if (is_in_thread(nest_[stage.func])) {
         const std::vector<Motion> coordinates = motion_of_func(stage.func);
         for (size_t i = 0; i < stage.loops.size(); i++) {
-            if (!stage.loops[i].is_reduction) {
+            if (!stage.loops[i].is_rvar) {
                 motion[i] = coordinates[static_cast<size_t>(stage.loops[i].pure_dim)];
             }
         }
@@ -322,7 +322,7 @@ void StageMemory::measure_bytes(double blocks_held, float* out) {
         });
     };
     for (size_t i = 0; i < stage_.loops.size(); i++) {
-        const bool is_elsewhere = !stage_.loops[i].is_reduction || moves(i);
+        const bool is_elsewhere = !stage_.loops[i].is_rvar || moves(i);
         written *= is_elsewhere ? static_cast<double>(whole[static_cast<int>(i)].extent()) : 1.0;
     }
     // Threads that step through memory together leave gaps between what one block reads: it is in fewer sectors than

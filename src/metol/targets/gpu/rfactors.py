@@ -60,7 +60,11 @@ def _of_update(
     reduced = prod(extents)
     # The loops of one inside another are about a part of it.
     region = [interval.extent for interval in dag.funcs[stage.func].root_region]
-    pure = prod(region[loop.pure_dim] for loop in stage.loops if not loop.is_reduction)
+    pure = prod(
+        extent if loop.is_rvar else region[loop.pure_dim]
+        for extent, loop in zip(all_extents, stage.loops, strict=True)
+        if not loop.is_reduction
+    )
     threads = int(machine.multiprocessors * machine.warps_to_hide_latency * machine.warp_threads)
     if reduced < _LEAST_POINTS or pure >= threads:
         return []

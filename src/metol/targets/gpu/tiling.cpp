@@ -76,7 +76,7 @@ std::vector<int> parallel_loops(const Stage& stage, int first, Spread spread) {
     }
     for (int i = 0; i < static_cast<int>(stage.loops.size()); i++) {
         const LoopDim& loop = stage.loops[static_cast<size_t>(i)];
-        const bool is_free = !loop.is_reduction || (spread == Spread::Free && loop.is_parallelizable);
+        const bool is_free = !loop.is_rvar || (spread == Spread::Free && loop.is_parallelizable);
         if ((is_free || spread == Spread::Atomic) && i != first) {
             loops.push_back(i);
         }
