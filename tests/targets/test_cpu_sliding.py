@@ -80,6 +80,32 @@ def test_windows_that_halide_does_not_guard_are_pruned_over_an_input_that_ends(
     assert (space.pruned_counts()["warms_up_outside"] > 0) == is_pruned
 
 
+def read_by_window_and_output() -> hl.Pipeline:
+    """What the rows of a window are made of, the output reads, too."""
+    source, grey, rows, output = image(WIDE, HIGH + 2), hl.Func("grey"), hl.Func("rows"), hl.Func("output")
+    grey[X, Y] = source[X, Y] * 2 + X
+    rows[X, Y] = grey[X, Y] * grey[X, Y] + 1
+    output[X, Y] = rows[X, Y] + rows[X, Y + 2] * grey[X, Y + 1]
+    return finish(output, sizes=(WIDE, HIGH))
+
+
+def test_what_is_made_along_with_one_window_is_not_made_too_early() -> None:
+    dag = extract(read_by_window_and_output())
+    gate = make_gate(read_by_window_and_output)
+    space = make_space(dag)
+    grey, rows = (func_named(dag, name) for name in ("grey", "rows"))
+    leaves = space.rollout(space.root(), range(4 * ROLLOUTS))
+    together = 0
+    for i in range(len(leaves)):
+        nest = leaves.take([i]).describe()
+        sites = [(nest[func].compute.stage, nest[func].compute.level) for func in (grey, rows)]
+        is_at = nest[grey].placement == _core.Placement.AT and sites[0] == sites[1]
+        if is_at and nest[rows].slide_dim >= 0 and nest[grey].slide_dim < 0 and together < MOST_LOWERED:
+            together += 1
+            assert "needs -" not in gate.refusal(schedule_of(read_by_window_and_output, dag, leaves.take([i])))
+    assert space.pruned_counts()["warms_up_outside"] > 0
+
+
 def window_with_an_end_that_stays() -> hl.Pipeline:
     """Each turn of the reduction reads a row further on, and all of them the first."""
     source, values, sums, output = image(WIDE, HIGH + 8), hl.Func("values"), hl.Func("sums"), hl.Func("output")

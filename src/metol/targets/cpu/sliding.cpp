@@ -9,6 +9,7 @@
 
 #include "pipeline/bounds.hpp"
 #include "schedule/tilings.hpp"
+#include "targets/cpu/guards.hpp"
 #include "targets/cpu/nest_queries.hpp"
 
 namespace metol::cpu {
@@ -185,6 +186,17 @@ const std::vector<int64_t>& known_excesses(const PipelineIndex& index, const Loo
     return kept.find_or_make(windows_key(regions, funcs), [&] { return excesses(index, nest, regions, loop, funcs); });
 }
 
+// Is more asked of an input than the pipeline needs?
+bool reads_outside_of_inputs(const PipelineIndex& index, const std::vector<Region>& needed) {
+    for (int func = 0; func < index.func_count(); func++) {
+        const Func& each = index.func(func);
+        if (each.is_input && !is_within(needed[static_cast<size_t>(func)], each.root_region)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Does a window that begins `excess` early ask for more of an input than the pipeline needs, where these Funcs, which
 // it reads, are computed with it?
 template <typename GoesAlong>
@@ -201,13 +213,7 @@ bool reads_outside_with(const PipelineIndex& index, const FuncSchedule& schedule
             grow_by_reads(*index.dag, index.func(func), computed, needed);
         }
     }
-    for (int func = 0; func < index.func_count(); func++) {
-        const Func& each = index.func(func);
-        if (each.is_input && !is_within(needed[static_cast<size_t>(func)], each.root_region)) {
-            return true;
-        }
-    }
-    return false;
+    return reads_outside_of_inputs(index, needed);
 }
 
 // The same with all that it reads computed with it, which asks for no less: of a pipeline that clamps what it reads, no
@@ -262,12 +268,121 @@ Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule
                                                                                   : Pruned::NothingToSlide;
 }
 
+namespace {
+
+// Does Halide fill the windows over a loop by turns before its first? It does where it sees by how much they move from
+// one turn to the next: not where a guard or a tile that is shifted inwards stands between the loop and its points.
+bool turns_early(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
+    const Trips& trips = level_of(index, nest, site);
+    const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const Stage& host = index.stage(site.stage);
+    const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
+    const auto own = levels.begin() + site.level;
+    const auto turns = [&](const Trips& level) { return level[loop] > 1; };
+    if (host.loops[loop].is_reduction) {
+        return false;
+    }
+    const bool is_first = std::none_of(levels.begin(), own, turns);
+    const auto inner = std::find_if(own + 1, levels.end(), turns);
+    if (is_first && inner == levels.end()) {
+        return true;
+    }
+    const LoopDim& dim = host.loops[loop];
+    if (dim.is_rvar || is_guarded(index, nest, host.func, dim.pure_dim)) {
+        return false;
+    }
+    if (!is_first) {
+        return true;
+    }
+    const bool is_output = index.func(host.func).is_output;
+    if (is_output && (index.has_fixed_sizes || has_exact_side(index, nest, host.func, dim.pure_dim))) {
+        // In the version for the estimated extent, what divides it leaves nothing to shift.
+        const Interval& side = index.func(host.func).root_region[static_cast<size_t>(dim.pure_dim)];
+        return side.extent() % points_a_turn(index, nest, site) == 0;
+    }
+    return !is_output && inner + 1 == levels.end();  // rounded up, as tiles are
+}
+
+// Funcs that are computed anew in each turn of a loop, before Halide comes to the guard that it puts around what reads
+// a window, and that something beside windows reads.
+std::vector<int> made_before(const PipelineIndex& index, const LoopNest& nest, Regions& regions,
+                             const FuncSchedule& window) {
+    std::vector<int> made;
+    for (int func = 0; func < window.func; func++) {
+        const FuncSchedule& schedule = nest[func];
+        if (schedule.placement == Placement::At && schedule.slide_dim < 0 && schedule.compute == window.compute) {
+            std::set<int> found;
+            collect_windows_that_read(index, nest, regions, func, window.compute, found);
+            if (found.contains(kHost)) {
+                made.push_back(func);
+            }
+        }
+    }
+    return made;
+}
+
+// Do these Funcs, computed in the turns before the first, too, ask for more of an input than the pipeline needs?
+bool read_outside_early(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& window,
+                        const std::vector<int>& made) {
+    const Site& site = window.compute;
+    const Window moving = window_of(index, nest, regions, window, window.slide_dim);
+    const int64_t turns = divide_up(moving.stays(), moving.step());
+    const Trips& trips = level_of(index, nest, site);
+    const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const Stage& host = index.stage(site.stage);
+    const auto is_inlined = [&](int func) {
+        return nest[func].placement == Placement::Inline || index.must_inline[static_cast<size_t>(func)];
+    };
+    std::vector<Region> needed(static_cast<size_t>(index.func_count()));
+    needed[static_cast<size_t>(host.func)] = index.func(host.func).root_region;
+    needed[static_cast<size_t>(host.func)][static_cast<size_t>(host.loops[loop].pure_dim)].min -=
+        turns * points_a_turn(index, nest, site);
+    // Producers come before what consumes them, inputs aside.
+    for (int func = host.func; func >= 0; func--) {
+        const Region computed = needed[static_cast<size_t>(func)];
+        const bool is_along =
+            func == host.func || is_inlined(func) ||
+            (nest[func].placement == Placement::At && nest[func].slide_dim < 0 && regions.is_inside(func, site));
+        if (!computed.empty() && is_along) {
+            grow_by_reads(*index.dag, index.func(func), computed, needed);
+        }
+    }
+    std::vector<Region> early(needed.size());
+    for (const int func : made) {
+        early[static_cast<size_t>(func)] = needed[static_cast<size_t>(func)];
+    }
+    for (int func = host.func; func >= 0; func--) {
+        const Region computed = early[static_cast<size_t>(func)];
+        if (!computed.empty() && (std::ranges::find(made, func) != made.end() || is_inlined(func))) {
+            grow_by_reads(*index.dag, index.func(func), computed, early);
+        }
+    }
+    return reads_outside_of_inputs(index, early);
+}
+
+// Does Halide compute too much along with one window over a loop that is all there is of them?
+bool fills_outside_inputs(const PipelineIndex& index, const LoopNest& nest, Regions& regions,
+                          const FuncSchedule& window) {
+    const int host = index.stage(window.compute.stage).func;
+    if (!turns_early(index, nest, window.compute) || !nest[host].is_computed()) {
+        return false;
+    }
+    const std::vector<int> made = made_before(index, nest, regions, window);
+    return !made.empty() && read_outside_early(index, nest, regions, window, made);
+}
+
+}  // namespace
+
 bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest, Regions& regions) {
     std::vector<const FuncSchedule*> sliding;
     std::copy_if(nest.funcs.begin(), nest.funcs.end(), std::back_inserter(sliding),
                  [](const FuncSchedule* schedule) { return schedule->slide_dim >= 0; });
+    if (std::ranges::any_of(
+            sliding, [&](const FuncSchedule* window) { return fills_outside_inputs(index, nest, regions, *window); })) {
+        return true;
+    }
     if (sliding.size() < 2) {
-        return false;  // which is most often so: one alone is guarded
+        return false;  // which is most often so: what reads one alone is guarded
     }
     while (!sliding.empty()) {
         const Site loop = sliding.front()->compute;

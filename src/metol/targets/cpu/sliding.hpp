@@ -13,8 +13,9 @@ Pruned find_slide(const PipelineIndex& index, const LoopNest& nest, FuncSchedule
 // Does filling any window for the first time read an input beyond what is needed of it?
 //
 // Halide fills a window by turns of the loop before its first, which bring whole steps. It guards what is too much of
-// that where one window slides over a loop, or each is filled from the next; where two are read by the same, it
-// computes all of it, and of what is computed along with it.
+// that where one window slides over a loop, or each is filled from the next, but not what it computes before the
+// window in each turn, which others read, too; where two are read by the same, it computes all of it, and of what is
+// computed along with it.
 bool warms_up_outside_inputs(const PipelineIndex& index, const LoopNest& nest, Regions& regions);
 
 // Does Halide 21 keep a window that slides in the rows that are alive, and not in all that the loop fills?
