@@ -59,8 +59,8 @@ class Result:
     kernels: tuple[KernelReport, ...] = ()
     """What each kernel takes of the GPU, where a schedule for CUDA was verified."""
     origin: str = "search"
-    """Where the schedule is from: ``search``, ``alternative`` (found by the search, not its best), ``safe``, ``root``
-    or ``none`` (no directives: everything is inline)."""
+    """Where the schedule is from: ``search``, ``alternative`` (found by the search, not its best), ``narrower`` (by a
+    search of a narrower space), ``safe``, ``root`` or ``none`` (no directives: everything is inline)."""
     fallbacks: tuple[str, ...] = ()
     """Why each schedule before this one was refused."""
     lower: Callable[[LoweringOptions], Schedule] | None = field(default=None, repr=False, compare=False)
@@ -116,7 +116,8 @@ def autoschedule(
         target: A Halide target, as text or as an hl.Target; the CPU of this machine if None. ``cuda`` is short for
             ``host-cuda``, and ``opencl`` for ``host-opencl``.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
-        machine: The CPU or GPU to schedule for; the calibrated description of this CPU, or this machine's GPU, if None.
+        machine: The CPU or GPU to schedule for; if None, the calibrated description of this CPU, or this machine's GPU,
+            and where a target has a GPU and this machine none, an RTX 2080 Ti or a later one.
         gpu: The name of the GPU to schedule for, such as ``h200``, in place of `machine`; docs/gpu_devices.md has all.
             Named by either, it gives a target with CUDA its compute capability, unless that states one.
         options: How to search; the defaults of SearchOptions if None.

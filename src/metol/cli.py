@@ -1,4 +1,4 @@
-"""The command line: `metol schedule`, `tune`, `check`, `bench`, `records`, `apps`, `calibrate`, `doctor` and `demo`.
+"""The command line: `metol schedule`, `tune`, `check`, `bench`, `train`, `records`, `verify-random`, `apps`, and so on.
 
 In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result is wrong, a run failed or a check fails,
 2 for a mistake of the user's, which is told in one line, 3 where there is no device to run on, 130 for Ctrl-C, 143

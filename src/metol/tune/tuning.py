@@ -88,7 +88,7 @@ def autotune(
         options: How to search.
         target: A Halide target; the CPU of this machine if None.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
-        machine: The CPU to schedule for.
+        machine: The CPU or GPU to schedule for, which must be here; as `autoschedule` chooses it if None.
         threads: Threads that the schedule will run with; all of this process if None.
         inputs: What to run on in place of random inputs, by name: arrays, numbers, or files (.npy, .png).
         is_cold: Whether caches are emptied before each run that is timed.
