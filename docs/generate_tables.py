@@ -88,10 +88,14 @@ _GPU_DEVICES = """\
 
 What `metol.autoschedule(pipeline, target="cuda", gpu=NAME)` and `metol schedule --target cuda --gpu NAME` schedule for;
 case, hyphens, underscores and spaces in a name do not count. Without a name, the driver of this machine is asked what
-its GPU is. Warps, blocks and shared memory are what one multiprocessor holds; how they follow from the compute
-capability is in `src/metol/targets/gpu/compute_capability.py`. A block of Halide's has 48 KiB of shared memory at most.
+its GPU is; where there is none, `rtx2080ti` counts, or the first of `a100` and `rtx3090` that has the compute
+capability that the target states. Warps, blocks and shared memory are what one multiprocessor holds; how they follow
+from the compute capability is in `src/metol/targets/gpu/compute_capability.py`. A block of Halide's has 48 KiB of
+shared memory at most.
+
 Naming a GPU adds its Halide feature to the target of the schedule: the code is made for that compute capability and
-those above. A target that states one, as `cuda-cuda_capability_75`, keeps it, and a GPU below it is refused.
+those above. So does the GPU of this machine for the target `cuda`; where there is neither, the code is for the oldest
+GPUs. A target that states a capability, as `cuda-cuda_capability_75`, keeps it, and a GPU below it is refused.
 
 {table}"""
 
