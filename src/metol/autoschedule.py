@@ -138,7 +138,8 @@ def autoschedule(
         MissingEstimateError: An output, input or parameter has no estimate.
         ContradictoryEstimateError: An estimate contradicts the pipeline.
         UnsupportedTargetError: Halide does not know the target, Metol does not, or the machine does not fit it: a GPU
-            may not be of a lower compute capability than the target states.
+            may not be of a lower compute capability than the target states, and a CPU is of its architecture and has no
+            wider vectors.
         MachineFormatError: No GPU has the name given.
         ExtractionError: The pipeline does something that the search cannot describe, and Halide refuses it, too.
         SearchError: The options make no sense.

@@ -5,8 +5,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from small_pipelines import blur
 
+from metol import autoschedule
 from metol.errors import MetolError, UnsupportedTargetError
+from metol.targets import choose_machine, parse_target
 from metol.targets.cpu.host import available_cpus, detect_caches, parse_cpu_list
 from metol.targets.cpu.machine import CpuMachine, MachineFormatError, default_cache_directory
 from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates
@@ -56,6 +59,26 @@ def test_default_refuses_an_unknown_target() -> None:
         CpuMachine.default("pdp11")
     with pytest.raises(UnsupportedTargetError, match="hexagon"):
         CpuMachine.default("hexagon-32-noos")
+
+
+def test_a_machine_with_wider_vectors_than_the_target_is_refused() -> None:
+    with pytest.raises(UnsupportedTargetError, match="vectors of integers have 32 bytes, and those of the target 16"):
+        autoschedule(blur(), target="x86-64-linux-sse41", machine=CpuMachine.default(AVX2))
+
+
+def test_a_machine_of_another_architecture_is_refused() -> None:
+    with pytest.raises(UnsupportedTargetError, match="it is of x86-64"):
+        autoschedule(blur(), target="arm-64-linux", machine=CpuMachine.default(AVX2))
+
+
+@pytest.mark.parametrize(
+    ("described", "target"),
+    [(f"{AVX512}-avx512_cannonlake", AVX512), (AVX2, AVX512), (AVX2, AVX2.replace("linux", "windows"))],
+    ids=["other features", "narrower vectors", "another system"],
+)
+def test_a_machine_whose_vectors_the_target_has_is_taken(described: str, target: str) -> None:
+    machine = CpuMachine.default(described)
+    assert choose_machine(parse_target(target), machine) == machine
 
 
 def test_default_orders_the_memory_hierarchy() -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from command_line import metol
 from measured_programs import planner_of, program_of, sampled
+from small_pipelines import some_machine
 from some_weights import some_weights
 from typer.testing import CliRunner
 
 from metol.cli import app
 from metol.cost import Weights
 from metol.errors import MetolError
-from metol.targets.cpu import CpuMachine
 from metol.train import SampleFiles
 from metol.train.split import split_of
 
-MACHINE = CpuMachine.default(threads=2)
+MACHINE = some_machine()
 PROGRAMS = tuple(program_of(seed) for seed in (0, 1, 2))
 
 

@@ -99,7 +99,8 @@ def choose_machine(
         threads: Threads of the CPU to use; all of this process if None.
 
     Raises:
-        UnsupportedTargetError: The machine is not of the kind that the target asks for, or there are two.
+        UnsupportedTargetError: The machine is not of the kind that the target asks for, a CPU of another architecture
+            or with wider vectors than the target has, or there are two.
         MachineFormatError: No GPU has that name.
         SearchError: `threads` is no number of threads.
     """
@@ -122,6 +123,11 @@ def choose_machine(
         raise UnsupportedTargetError(
             f"The target `{text}` needs a {wanted}, and `{machine.name}` is a {type(machine).__name__}. "
             "Pass a machine that fits the target, or none."
+        )
+    if isinstance(machine, CpuMachine) and (misfit := machine.misfit(target)):
+        raise UnsupportedTargetError(
+            f"The machine `{machine.name}` does not fit the target `{text}`: {misfit}. Pass "
+            f'`CpuMachine.detect("{text}")`, a machine that was calibrated for the target, or none.'
         )
     if isinstance(machine, GpuMachine) and has_cuda and machine.capability.version is None:
         raise UnsupportedTargetError(

@@ -122,6 +122,20 @@ class CpuMachine:
         total_bytes = self.float_vector_bytes if is_float else self.integer_vector_bytes
         return max(total_bytes * 8 // bits, 1)
 
+    def misfit(self, target: hl.Target) -> str:
+        """Tell why code for a target cannot be scheduled by this description; "" where it can.
+
+        Narrower vectors than the target's are in its code, too; wider ones are not, and the rates are theirs.
+        """
+        here, there = (str(text).split("-")[:2] for text in (self.vector_isa, target))
+        if here != there:
+            return f"it is of {'-'.join(here)}"
+        vectors = zip(_native_vector_bytes(target), (self.integer_vector_bytes, self.float_vector_bytes), strict=True)
+        for kind, (native, described) in zip(("integers", "floats"), vectors, strict=True):
+            if described > native:
+                return f"its vectors of {kind} have {described} bytes, and those of the target {native}"
+        return ""
+
     @classmethod
     def default(cls, target: str = "host", *, threads: int | None = None) -> "CpuMachine":
         """Describe this machine by its detected sizes and the default rates of its class.
@@ -136,9 +150,7 @@ class CpuMachine:
         from importlib import metadata
 
         parsed = _parse_target(target)
-        integers, floats = (
-            min(max(kind(32).bytes() * parsed.natural_vector_size(kind(32)), 16), 64) for kind in (hl.Int, hl.Float)
-        )
+        integers, floats = _native_vector_bytes(parsed)
         cpus = available_cpus()[:threads]
         caches = detect_caches(cpus)
         cores = threads or len(cpus)
@@ -266,6 +278,14 @@ def _parse_target(target: str) -> Any:
             f"The target `{target}` is no CPU that Metol knows; x86, arm, powerpc and riscv are."
         )
     return parsed
+
+
+def _native_vector_bytes(target: Any) -> tuple[int, int]:
+    """Return the bytes of a vector of integers and of one of floats."""
+    integers, floats = (
+        min(max(kind(32).bytes() * target.natural_vector_size(kind(32)), 16), 64) for kind in (hl.Int, hl.Float)
+    )
+    return integers, floats
 
 
 def _core_class(target: Any, vector_bytes: int) -> CoreClass:
