@@ -329,13 +329,15 @@ def test_mistake_about_a_generator_is_told_in_one_line(source: str, message: str
     assert done.stderr.strip().count("\n") == 0
 
 
-def serialize(folder: Path) -> None:
-    """A pipeline whose file knows no sizes at all."""
+def serialize(folder: Path, *, has_estimate: bool = False) -> None:
+    """A pipeline whose file knows no sizes at all, or that of its output alone."""
     import halide as hl
 
     source, factor, result = hl.ImageParam(hl.Int(32), 2, "source"), hl.Param(hl.Int(32), "factor"), hl.Func("result")
     x, y = hl.Var("x"), hl.Var("y")
     result[x, y] = source[x + 1, y] * factor
+    if has_estimate:
+        result.set_estimates([(0, 100), (0, 50)])
     hl.serialize_pipeline(hl.Pipeline(result), str(folder / "p.hlpipe"))
 
 
@@ -349,6 +351,15 @@ def test_serialized_pipeline_takes_its_sizes_from_a_file(tmp_path: Path) -> None
     assert "100x50" in done.stderr
     written = json.loads((tmp_path / "s.json").read_text())["estimates"]
     assert {entry["name"]: entry["bounds"] for entry in written}["result"] == [[0, 100], [0, 50]]
+
+
+def test_serialized_pipeline_has_the_sizes_of_its_outputs(tmp_path: Path) -> None:
+    serialize(tmp_path, has_estimate=True)
+    (tmp_path / "sizes.json").write_text('{"source": [[0, 101], [0, 50]], "factor": 3}')
+    words = ("--estimates", "sizes.json", "--strategy", "greedy", "-o", "s.json", "--verify")
+    done = metol("schedule", "p.hlpipe", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "100x50" in done.stderr
 
 
 @pytest.mark.parametrize(

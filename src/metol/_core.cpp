@@ -326,6 +326,10 @@ void bind_lowered(py::module_& m) {
         [](const py::object& source, const py::object& target) { metol::copy_pipeline(source.ptr(), target.ptr()); },
         py::arg("source"), py::arg("target"),
         "Make `target`, an empty hl.Pipeline, a copy of `source` with its schedule.");
+    m.def(
+        "restore_output_estimates", [](const py::object& pipeline) { metol::restore_output_estimates(pipeline.ptr()); },
+        py::arg("pipeline"),
+        "Give the buffers of outputs the estimates of their Funcs, where they have none, in place.");
 }
 
 void bind_pipeline(py::module_& m) {

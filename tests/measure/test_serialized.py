@@ -8,6 +8,7 @@ import pytest
 from metol import autoschedule
 from metol.errors import MetolError
 from metol.measure import PipelineSource, Scheduler
+from metol.measure.cases import output_shapes
 from metol.measure.serialized import load_pipeline, save_pipeline
 
 # More digits than Halide prints.
@@ -67,6 +68,26 @@ def test_load_works_without_a_sidecar(planted, tmp_path: Path) -> None:
     save_pipeline(planted("blur").build(), tmp_path / "p.hlpipe")
     (tmp_path / "p.hlpipe.json").unlink()
     assert load_pipeline(tmp_path / "p.hlpipe").outputs()
+
+
+def brightened(folder: Path) -> Path:
+    """A file as Halide writes it, of a pipeline with two values and its estimates."""
+    x, y, source, result = hl.Var("x"), hl.Var("y"), hl.ImageParam(hl.Int(32), 2, "source"), hl.Func("result")
+    result[x, y] = (source[x + 1, y] * 3, source[x, y] + 1)
+    result.set_estimates([(2, 100), (0, 50)])
+    hl.serialize_pipeline(hl.Pipeline(result), str(folder / "p.hlpipe"))
+    return folder / "p.hlpipe"
+
+
+def test_load_restores_estimates_of_outputs_without_a_sidecar(tmp_path: Path) -> None:
+    shapes = output_shapes(load_pipeline(brightened(tmp_path)))
+    assert [(shape.mins, shape.extents) for shape in shapes] == [((2, 0), (100, 50))] * 2
+
+
+def test_what_halide_alone_has_read_is_verified(tmp_path: Path) -> None:
+    file = str(brightened(tmp_path))
+    pipeline = hl.deserialize_pipeline(file, hl.deserialize_parameters(file))
+    assert autoschedule(pipeline, estimates={"source": [(2, 101), (0, 50)]}, verify=True).is_compared
 
 
 def test_load_refuses_a_sidecar_of_another_version(planted, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """A live pipeline as a file: Halide's own serialization, and a sidecar for what it loses.
 
-Serialization keeps the Funcs and the estimates of outputs. It loses, of every parameter, the estimates, the constraints
-and the range of a scalar, and it forgets altogether the parameter that holds an output's constraints; without that the
-file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those, and which libraries extern functions are from.
-Values and buffers that are bound stay behind; the estimates that they imply are kept.
+Serialization keeps the Funcs, and the estimates that Funcs have. It loses, of every parameter, the estimates, the
+constraints and the range of a scalar, and it forgets altogether the parameter that holds an output's constraints;
+without that the file cannot be read back. The sidecar (``FILE.hlpipe.json``) holds those, and which libraries extern
+functions are from. Values and buffers that are bound stay behind; the estimates that they imply are kept.
 """
 
 import json
@@ -14,10 +14,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from metol.errors import MetolError
+from metol.errors import MetolError, UndefinedPipelineError
 from metol.measure.extern_libraries import libraries_of, load_libraries
 from metol.measure.halide_values import Number, constant, expr, halide_type
-from metol.pipeline import EstimateMap, base_name
+from metol.pipeline import EstimateMap, base_name, restore_output_estimates
 
 __all__ = ["load_bound_pipeline", "load_pipeline", "promises_bounds", "save_pipeline"]
 
@@ -50,6 +50,7 @@ def save_pipeline(pipeline: Any, path: Path, estimates: EstimateMap | None = Non
     """
     import halide as hl
 
+    restore_output_estimates(pipeline)  # whoever has read it with Halide alone
     parameters = hl.serialize_pipeline(pipeline, str(path), get_params=True)
     outputs = [buffer.parameter() for func in pipeline.outputs() for buffer in func.output_buffers()]
     states = [asdict(_with_estimate(_state_of(p), estimates or {})) for p in (*parameters.values(), *outputs)]
@@ -68,6 +69,8 @@ def promises_bounds(pipeline: Any) -> bool:
 def load_pipeline(path: Path) -> Any:
     """Read a pipeline; estimates and constraints are put back where the file has a sidecar.
 
+    Without one, the outputs have the estimates of their Funcs.
+
     Raises:
         MetolError: the file is not a serialized pipeline, or its sidecar is of another version.
     """
@@ -76,9 +79,11 @@ def load_pipeline(path: Path) -> Any:
     try:
         parameters = hl.deserialize_parameters(str(path))
         parameters |= {state.name: _parameter(state) for state in _read_sidecar(path)}
-        return hl.deserialize_pipeline(str(path), parameters)
-    except hl.HalideError as error:
+        pipeline = hl.deserialize_pipeline(str(path), parameters)
+        restore_output_estimates(pipeline)
+    except (hl.HalideError, UndefinedPipelineError) as error:
         raise MetolError(f"`{path}` is not a pipeline that Halide can read: {error}") from error
+    return pipeline
 
 
 def load_bound_pipeline(path: Path, values: Mapping[str, Any]) -> Any:

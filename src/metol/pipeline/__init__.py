@@ -18,6 +18,7 @@ from metol.pipeline.dag import (
     func_names,
     op_classes,
     placements,
+    restore_output_estimates,
     reuse_device_allocations,
     strip_schedules,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "op_classes",
     "placements",
     "read_estimates",
+    "restore_output_estimates",
     "reuse_device_allocations",
     "strip_schedules",
 ]

@@ -27,6 +27,7 @@ __all__ = [
     "func_names",
     "op_classes",
     "placements",
+    "restore_output_estimates",
     "strip_schedules",
 ]
 
@@ -119,6 +120,14 @@ def copy_pipeline(pipeline: object) -> hl.Pipeline:
     copy = hl.Pipeline()
     _core.copy_pipeline(pipeline, copy)
     return copy
+
+
+def restore_output_estimates(pipeline: object) -> None:
+    """Give the buffers of outputs the estimates of their Funcs, in place; those that have some keep them.
+
+    Halide serializes the estimates of Funcs, and not those of the buffers, which `set_estimates` gives both.
+    """
+    _core.restore_output_estimates(pipeline)
 
 
 def constant_value(expr: object) -> int | float | None:

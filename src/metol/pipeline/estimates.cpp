@@ -375,4 +375,18 @@ void Estimates::check_all_used(const std::vector<std::string>& known_names) cons
     }
 }
 
+void restore_output_estimates(PyObject* pipeline) {
+    for (const hi::Function& func : outputs_of(to_pipeline(pipeline))) {
+        for (int d = 0; d < func.dimensions(); d++) {
+            const auto own = from_schedule(func, d);
+            for (Halide::Parameter param : func.output_buffers()) {
+                if (own && !param.extent_constraint_estimate(d).defined()) {
+                    param.set_min_constraint_estimate(d, static_cast<int32_t>(own->min));
+                    param.set_extent_constraint_estimate(d, static_cast<int32_t>(own->extent()));
+                }
+            }
+        }
+    }
+}
+
 }  // namespace metol

@@ -1,7 +1,7 @@
 """Estimates given from outside: sizes of outputs and inputs, values of scalar parameters, by name.
 
-They take precedence over those in the pipeline, and are all there is for a pipeline read from a `.hlpipe` file, which
-loses the estimates of its inputs.
+They take precedence over those in the pipeline, and are all there is of the inputs and parameters of one that is read
+from a `.hlpipe` file.
 """
 
 import json

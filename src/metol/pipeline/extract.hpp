@@ -103,6 +103,10 @@ std::vector<ScheduledAt> placements(PyObject* pipeline);
 // `source`.
 void copy_pipeline(PyObject* source, PyObject* target);
 
+// Gives the buffers of outputs the estimates of their Funcs, where they have none, in place: serialization keeps those
+// of Funcs alone.
+void restore_output_estimates(PyObject* pipeline);
+
 // Names of the Funcs in the order of Halide's `Pipeline::get_func`.
 std::vector<std::string> func_names(PyObject* pipeline);
 
