@@ -1,4 +1,5 @@
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +41,11 @@ def test_table_numbers_every_row_once() -> None:
         numbers = [int(line.split("|")[1]) for line in text.splitlines() if line.startswith("| ") and "`" in line]
         assert numbers == list(range(len(numbers)))
         assert len(numbers) > (5 if name.startswith("gpu") else 30)
+
+
+@pytest.mark.parametrize("folder", ["src", "apps", "docs", "examples"])
+def test_no_advice_takes_metol_from_an_index(folder: str) -> None:
+    """There is none that has it: it is installed from a checkout."""
+    files = [path for kind in ("*.py", "*.md") for path in (DOCS.parent / folder).rglob(kind)]
+    wrong = re.compile(r"pip install [^`\n]*\bmetol\b")
+    assert [str(path) for path in files if wrong.search(path.read_text(encoding="utf-8"))] == []

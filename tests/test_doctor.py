@@ -63,7 +63,7 @@ def test_nothing_more_is_checked_without_halide(monkeypatch: pytest.MonkeyPatch)
     checks = examine()
     assert [check.name for check in checks] == ["Python", "Halide"]
     assert checks[-1].outcome is Outcome.FAIL
-    assert "pip install" in checks[-1].advice
+    assert "`pip install --force-reinstall .` in its checkout" in checks[-1].advice
 
 
 def test_core_for_another_halide_fails(monkeypatch: pytest.MonkeyPatch) -> None:

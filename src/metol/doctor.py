@@ -46,7 +46,7 @@ def _check_python(name: str) -> Check:
 
 
 def _check_halide(name: str) -> Check:
-    advice = "Install Metol anew: `pip install --force-reinstall metol` brings the version it was built with."
+    advice = "Install Metol anew: `pip install --force-reinstall .` in its checkout brings what it is built with."
     try:
         version = importlib.metadata.version("halide")
     except importlib.metadata.PackageNotFoundError:
@@ -158,7 +158,7 @@ def _check_ptxas(name: str) -> Check:
     try:
         return Check(name, Outcome.OK, str(find_ptxas()))
     except MissingToolError:
-        advice = "`pip install metol[cuda]`, to verify schedules for CUDA without a GPU."
+        advice = "`pip install .[cuda]` in Metol's checkout, to verify schedules for CUDA without a GPU."
         return Check(name, Outcome.WARN, "neither installed nor on the path", advice)
 
 

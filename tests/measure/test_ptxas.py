@@ -69,5 +69,5 @@ def test_the_path_is_looked_at_last(ptxas: Path, monkeypatch: pytest.MonkeyPatch
 def test_missing_assembler_is_told_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     without_packages(monkeypatch)
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    with pytest.raises(MissingToolError, match=r"metol\[cuda\]"):
+    with pytest.raises(MissingToolError, match=r"`pip install \.\[cuda\]` in Metol's checkout"):
         find_ptxas()

@@ -88,7 +88,7 @@ def test_too_few_programs_to_fit_to_are_an_error_of_one_line(tmp_path: Path) -> 
 
 def test_what_is_missing_for_a_fit_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metol.train.extra.find_spec", lambda name: None if name == "sklearn" else name)
-    with pytest.raises(MetolError, match=r"Fitting needs sklearn; install them with `pip install metol\[train\]`"):
+    with pytest.raises(MetolError, match=r"Fitting needs sklearn; install them with `pip install \.\[train\]` in"):
         run("fit", folder / "samples", "--out", folder / "a.npz")
 
 

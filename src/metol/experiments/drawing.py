@@ -41,7 +41,7 @@ _GROUP_SHARE = 0.84
 def require_matplotlib() -> None:
     """Raise MetolError where plots cannot be drawn."""
     if find_spec("matplotlib") is None:
-        raise MetolError("Plots need matplotlib; install it with `pip install metol[train]`.")
+        raise MetolError("Plots need matplotlib; install it with `pip install .[train]` in Metol's checkout.")
 
 
 def save_plot(file: Path, experiment: Experiment, outcomes: Sequence[Outcome]) -> None:

@@ -69,7 +69,7 @@ def find_ptxas() -> Path:
     if on_path is None:
         raise MissingToolError(
             "Kernels are checked with NVIDIA's assembler `ptxas`, and there is none here; install it with "
-            "`pip install metol[cuda]`, or put that of a CUDA toolkit on the path."
+            "`pip install .[cuda]` in Metol's checkout, or put that of a CUDA toolkit on the path."
         )
     return Path(on_path)
 

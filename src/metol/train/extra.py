@@ -13,4 +13,6 @@ def require_extra() -> None:
     """Raise MetolError where packages of the extra `train` are missing."""
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
-        raise MetolError(f"Fitting needs {', '.join(missing)}; install them with `pip install metol[train]`.")
+        raise MetolError(
+            f"Fitting needs {', '.join(missing)}; install them with `pip install .[train]` in Metol's checkout."
+        )
