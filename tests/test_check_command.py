@@ -8,6 +8,7 @@ import pytest
 from command_line import PIPELINES, metol
 
 import metol as library
+from metol import verification
 from metol.measure import PipelineSource
 
 SOURCE = "pipelines.py:ramp"
@@ -24,6 +25,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = PipelineSource.parse(str(tmp_path / SOURCE))
     found = library.autoschedule(source.build(), threads=1, options=options).schedule
     found.save(tmp_path / "ramp.json")
+    (tmp_path / "changed.py").write_text(PIPELINES.replace("x + y", "x - y"))
+    library.autoschedule(source.build(), target="cuda", gpu="a100", threads=1, options=options).save(
+        tmp_path / "cuda.json"
+    )
     foreign = "arm-64-linux" if found.target.startswith("x86") else "x86-64-linux"
     replace(found, target=foreign).save(tmp_path / "foreign.json")
     return tmp_path
@@ -40,13 +45,26 @@ def test_schedule_that_fits_is_a_table_and_exit_code_0(folder: Path) -> None:
     assert "no measured time in the file" in done.stdout
 
 
-def test_schedule_that_does_not_fit_is_exit_code_1_and_json_tells_why(folder: Path) -> None:
+def test_schedule_for_another_processor_is_exit_code_3_and_json_tells_why(folder: Path) -> None:
     done = metol("check", "foreign.json", SOURCE, "--json", cwd=folder)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 3, done.stderr
     report = json.loads(done.stdout)
     outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
     assert (outcomes["target"], outcomes["algorithm"]) == ("fail", "ok")
     assert (report["is_slower"], report["speed"]) == (False, None)
+
+
+def test_schedule_for_a_gpu_that_is_not_here_is_exit_code_3(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "detect_gpu", lambda: None)
+    done = metol("check", "cuda.json", SOURCE, cwd=folder)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "nothing can be run, for there is no GPU here" in done.stdout
+
+
+def test_another_algorithm_is_exit_code_1_without_the_gpu_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "detect_gpu", lambda: None)
+    done = metol("check", "cuda.json", "changed.py:ramp", cwd=folder)
+    assert done.returncode == 1, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The command `metol check`: does a saved schedule still fit its pipeline and this machine, as fast as it was?
 
-In: words from a shell. Out: a table or JSON on stdout, and exit code 1 where something fails or is slower.
+In: words from a shell. Out: a table or JSON on stdout, and exit code 1 where something fails or is slower, 3 where
+nothing does but for want of the processor or GPU that the schedule is for.
 """
 
 import json as json_format
@@ -32,7 +33,10 @@ def check(
     tolerance: Annotated[float, typer.Option(min=0, help="How much longer it may take: 0.1 is a tenth.")] = 0.1,
     json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
 ) -> None:
-    """Check whether a saved schedule still fits and is as fast as it was; exit code 1 where it is not."""
+    """Check whether a saved schedule still fits and is as fast as it was.
+
+    Exit code 1 where it is not, 3 where it fits and there is no device here to run it on.
+    """
     from metol.measure import PipelineSource
     from metol.pipeline import read_estimates
     from metol.tune import check_lock_file
@@ -54,4 +58,4 @@ def check(
     else:
         print_checks(report.checks)
     if not report.holds:
-        raise typer.Exit(1)
+        raise typer.Exit(3 if report.lacks_device else 1)

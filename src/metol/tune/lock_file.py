@@ -44,6 +44,12 @@ class LockReport:
         """Whether nothing fails, and it is not slower."""
         return not self.is_slower and all(check.outcome is not Outcome.FAIL for check in self.checks)
 
+    @property
+    def lacks_device(self) -> bool:
+        """Whether nothing fails but that this machine has not what the schedule runs on."""
+        failed = {check.name for check in self.checks if check.outcome is Outcome.FAIL}
+        return bool(failed) and failed <= {_TARGET, _DEVICE}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON."""
         return {
