@@ -172,7 +172,7 @@ def test_arithmetic_is_per_stage_and_faster_with_more_lanes() -> None:
 @pytest.mark.parametrize("name", ["h100", "gtx1080ti", "opencl-cpu"])
 def test_a_description_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
     machine = GpuMachine.preset(name, threads=3)
-    machine.save(tmp_path / "gpu.json")
+    machine.save(str(tmp_path / "gpu.json"))
     assert load_machine(tmp_path / "gpu.json") == machine
     CpuMachine.default(threads=2).save(tmp_path / "cpu.json")
     assert load_machine(tmp_path / "cpu.json") == CpuMachine.default(threads=2)

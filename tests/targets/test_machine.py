@@ -93,6 +93,12 @@ def test_json_round_trip_keeps_everything(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["machine.json"]
 
 
+def test_a_path_may_be_text(tmp_path: Path) -> None:
+    machine = CpuMachine.default(AVX2)
+    machine.save(str(tmp_path / "machine.json"))
+    assert CpuMachine.load(str(tmp_path / "machine.json")) == machine
+
+
 def test_load_reads_version_2() -> None:
     machine = CpuMachine.load(VERSION_2)
     assert machine.cores == 2

@@ -239,19 +239,19 @@ class CpuMachine:
         }
         return cls(**values)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the description to a file, whole or not at all."""
-        write_text(path, self.to_json())
+        write_text(Path(path), self.to_json())
 
     @classmethod
-    def load(cls, path: Path) -> "CpuMachine":
+    def load(cls, path: str | Path) -> "CpuMachine":
         """Read a description from a file.
 
         Raises:
             MachineFormatError: As `from_json`; the message names the file.
         """
         try:
-            return cls.from_json(path.read_text())
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except MachineFormatError as error:
             raise MachineFormatError(f"{path}: {error}") from error
 

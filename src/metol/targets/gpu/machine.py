@@ -107,9 +107,9 @@ class GpuMachine:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise MachineFormatError(f"A description of a GPU cannot be read: {error}.") from error
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the description to a file."""
-        write_text(path, self.to_json())
+        write_text(Path(path), self.to_json())
 
     @property
     def lanes(self) -> int:
