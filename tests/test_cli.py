@@ -10,6 +10,7 @@ import pytest
 from brief_timing import BRIEF_TIMING
 from command_line import PIPELINES, metol, metol_process
 
+import metol_apps
 from metol import SearchOptions, cli, demo
 from metol.measure import RunOptions
 from metol.targets import cpu
@@ -30,7 +31,9 @@ def test_command_line_starts_without_halide() -> None:
 def test_apps_are_listed() -> None:
     done = metol_process("apps")
     assert done.returncode == 0
-    assert done.stdout.startswith("harris ")
+    listed = tuple(line.split()[0] for line in done.stdout.splitlines())
+    assert listed == metol_apps.names("full") + metol_apps.variants() + metol_apps.network()
+    assert listed[0] == "harris"
 
 
 @pytest.mark.parametrize(

@@ -328,11 +328,11 @@ def verify_random(
 
 @app.command()
 def apps() -> None:
-    """List the applications; those of the core suite come first."""
+    """List the applications: the core suite, the rest of the full one, then what is in neither."""
     import metol_apps
 
     console = Console(highlight=False)
-    for name in metol_apps.names("full"):
+    for name in (*metol_apps.names("full"), *metol_apps.variants(), *metol_apps.network()):
         console.print(f"{name:24} {escape(metol_apps.get(name).description)}", soft_wrap=True)
 
 
