@@ -5,26 +5,26 @@ In: words from a shell. Out: tables, files and exit codes: 0, 1 where a result i
 for SIGTERM. Heavy imports wait until a command needs them.
 """
 
-import contextlib
 import errno
 import json as json_format
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from metol.bench_command import SOURCE_HELP, Seed, Threads, bench
+from metol.bench_command import Threads, bench
 from metol.bench_runs import print_report
 from metol.check_command import check
 from metol.console import print_checks, say, wide_console
-from metol.destinations import require_writable, write_text
+from metol.destinations import require_writable
 from metol.errors import MetolError, MissingDeviceError
 from metol.interrupts import TerminatedError, orderly_termination
 from metol.records_command import records as records_commands
+from metol.schedule_command import schedule
 from metol.train_command import train as train_commands
 from metol.tune_command import tune
 
@@ -49,8 +49,6 @@ _NO_DEVICE = 3
 
 # Of `metol calibrate --full`.
 _FULL_BUDGET = "60min"
-
-Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 
 
 def main() -> None:
@@ -95,175 +93,7 @@ def _options(
     """Options before any command."""
 
 
-@app.command()
-def schedule(
-    source: Source,
-    python: Annotated[Path | None, typer.Option(help="Write the schedule as Python source.")] = None,
-    cpp: Annotated[Path | None, typer.Option(help="Write the schedule as a C++ header.")] = None,
-    json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
-    verify: Annotated[
-        bool, typer.Option(help="Run it and compare with a plain schedule; for CUDA, compile it (extra `cuda`).")
-    ] = False,
-    strategy: Annotated[str, typer.Option(help="beam, greedy, random, mcts or batch; for GPUs grouping, too")] = "beam",
-    beam_width: Annotated[
-        int | None, typer.Option(help="States kept at each step of the beam search; by default as suits it.")
-    ] = None,
-    seed: Seed = 0,
-    budget: Annotated[float, typer.Option(help="Seconds to search at most.")] = 5.0,
-    fixed_sizes: Annotated[
-        bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
-    ] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
-    target: Annotated[str, typer.Option(help="Halide target, such as host, cuda or opencl.")] = "host",
-    gpu: Annotated[
-        str | None, typer.Option(help="GPU to schedule for, such as h200; by default this machine's, if it has one.")
-    ] = None,
-    estimates: Annotated[
-        Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
-    ] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="A Func that keeps its schedule; may be repeated.")] = None,
-    generator_param: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
-    ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option(help="Take the best that was measured for this pipeline here; search if there is none."),
-    ] = None,
-) -> None:
-    """Find a schedule; print it as Python, or write it to the files named. Ctrl-C settles for the best so far."""
-    import metol
-    from metol.interrupts import first_interrupt, uninterrupted
-    from metol.measure import PipelineSource
-    from metol.pipeline import read_estimates
-    from metol.targets import choose_machine, parse_target
-    from metol.verification import require_means
-
-    for path in (python, cpp, json):
-        require_writable(path)
-    options = metol.SearchOptions(
-        strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
-    )
-    options.make(choose_machine(parse_target(target), gpu=gpu, threads=threads))  # complains before anything is built
-    if verify:
-        require_means(target)
-    with first_interrupt(_tell_how_to_stop) as is_cancelled:
-        pipeline_source = PipelineSource.parse(source).with_parameters(generator_param or [])
-        sizes = None if estimates is None else read_estimates(estimates)
-        pipeline_source.require_readable()
-        pipeline = pipeline_source.build()
-        known = None
-        refused: tuple[str, ...] = ()
-        kernels: tuple[Any, ...] = ()
-        # No record tells what is written by hand, or of another GPU.
-        if records is not None and not keep and gpu is None:
-            terms = {"threads": threads or len(os.sched_getaffinity(0)), "fixed_sizes": fixed_sizes}
-            known = _best_record(records, pipeline_source, terms, target, sizes)
-        if known is not None:
-            found, remark = known.to_schedule(), f"record {known.uid}: measured at {known.run_ms:.4g} ms"
-        else:
-            result = metol.autoschedule(
-                pipeline,
-                target=target,
-                estimates=sizes,
-                gpu=gpu,
-                options=options,
-                threads=threads,
-                verify="kernels" if verify and _can_assemble(target) else False,
-                keep=keep or [],
-                is_cancelled=is_cancelled,
-            )
-            found, remark, refused = result.schedule, result.summary(), result.fallbacks
-            kernels = result.kernels
-    with uninterrupted():
-        if python is not None:
-            write_text(python, found.to_python())
-        if cpp is not None:
-            write_text(cpp, found.to_cpp())
-        if json is not None:
-            write_text(json, found.to_json())
-    if python is None and cpp is None and json is None:
-        typer.echo(found.to_python())
-    for reason in refused:
-        say(f"[yellow]refused[/yellow]: {escape(reason)}")
-    say(escape(remark))
-    if verify:
-        how: dict[str, Any] = {"gpu": gpu, "threads": threads, "sizes": sizes, "kernels": kernels}
-        _verify(pipeline_source, found, **how)
-
-
-def _best_record(path: Path, source: Any, terms: dict[str, Any], target: str, sizes: Any) -> Any:
-    """The best that was measured for this pipeline on this machine; None where nothing was, or it does not fit."""
-    from metol.errors import ExtractionError, ScheduleMismatchError
-    from metol.tune import Records, SearchTerms, key_of
-
-    found = None
-    # What the search cannot describe, it answers for all the same.
-    with Records(path, may_create=False) as database, contextlib.suppress(ExtractionError):
-        pipeline = source.build()
-        found = database.best(key_of(pipeline, SearchTerms(**terms), target=target, estimates=sizes))
-    if found is not None:
-        try:
-            found.to_schedule().apply(pipeline)
-        except ScheduleMismatchError as error:
-            say(f"record {found.uid} does not fit: {escape(str(error))}")
-            found = None
-    if found is None:
-        say("nothing was measured for this pipeline on this machine; searching")
-    return found
-
-
-def _tell_how_to_stop() -> None:
-    say("finishing with the best schedule found so far; Ctrl-C again gives up")
-
-
-def _can_assemble(target: str) -> bool:
-    """Whether kernels that spill registers can be told here, before the rest is verified."""
-    from metol.errors import MissingToolError
-    from metol.measure import find_ptxas
-    from metol.verification import has_cuda
-
-    if not has_cuda(target):
-        return False
-    with contextlib.suppress(MissingToolError):
-        return bool(find_ptxas())
-    return False
-
-
-def _verify(source: Any, found: Any, *, threads: int | None, sizes: Any, **how: Any) -> None:
-    from metol.measure import RunOptions, verify_schedule
-    from metol.verification import has_cuda
-
-    if has_cuda(found.target):
-        _verify_kernels(source, found, threads=threads, sizes=sizes, **how)
-        return
-    options = RunOptions(threads=threads or len(os.sched_getaffinity(0)), target=found.target, timing=None)
-    row = verify_schedule(source, found, options=options, estimates=sizes)
-    if not row.verified:
-        say(f"[red]not verified: {escape(row.problem)}[/red]")
-        raise typer.Exit(1)
-    say(f"[green]verified[/green]: {escape(row.detail)}")
-
-
-def _verify_kernels(
-    source: Any, found: Any, *, gpu: str | None, threads: int | None, sizes: Any, kernels: tuple[Any, ...]
-) -> None:
-    """Compile the kernels, where the search has not, show what each takes, and run them where there is a GPU."""
-    from metol.framing import buffer_sizes, read_pipeline
-    from metol.targets import choose_machine, parse_target
-    from metol.verification import verify_for
-
-    machine = choose_machine(parse_target(found.target), gpu=gpu, threads=threads)
-    read = read_pipeline(source.build(), sizes, found.target)
-    verification = verify_for(machine, source, found, sizes=buffer_sizes(read), estimates=sizes, kernels=kernels)
-    for report in verification.launched:
-        say(escape(report.text))
-    if verification.refusal:
-        say(f"[red]not verified: {escape(verification.refusal)}[/red]")
-        raise typer.Exit(1)
-    outcome = "verified" if verification.is_compared else "compiled"
-    say(f"[green]{outcome}[/green]: {escape(verification.summary)}")
-
-
+app.command()(schedule)
 app.command()(bench)
 app.command()(tune)
 app.command()(check)
