@@ -26,11 +26,14 @@ from metol.destinations import require_writable
 from metol.errors import MetolError
 from metol.experiments import EXPERIMENTS, get_experiment
 
-__all__ = ["SOURCE_HELP", "Seed", "Threads", "bench"]
+__all__ = ["SOURCE_HELP", "FunctionName", "Seed", "Threads", "bench"]
 
 SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION or FILE.py:GENERATOR, package.module:FUNCTION or FILE.hlpipe"
 Threads = Annotated[int, typer.Option(min=1, help="Threads that the schedule is made for and run with.")]
 Seed = Annotated[int, typer.Option(help="Seed of whatever is random.")]
+FunctionName = Annotated[
+    str, typer.Option("--function", metavar="NAME", help="What the function of --python and --cpp is called.")
+]
 
 _CPU_COLUMNS = "metol,adams2019,mullapudi2016"
 _GPU_PEER_COLUMNS = "anderson2021,li2018,mullapudi2016"

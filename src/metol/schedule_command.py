@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from metol.bench_command import SOURCE_HELP, Seed
+from metol.bench_command import SOURCE_HELP, FunctionName, Seed
 from metol.console import say
 from metol.destinations import require_writable, write_text
+from metol.lower import FUNCTION_NAME, require_function_name
 
 __all__ = ["schedule"]
 
@@ -24,6 +25,7 @@ def schedule(
     python: Annotated[Path | None, typer.Option(help="Write the schedule as Python source.")] = None,
     cpp: Annotated[Path | None, typer.Option(help="Write the schedule as a C++ header.")] = None,
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
+    function: FunctionName = FUNCTION_NAME,
     verify: Annotated[
         bool, typer.Option(help="Run it and compare with a plain schedule; for CUDA, compile it (extra `cuda`).")
     ] = False,
@@ -63,6 +65,7 @@ def schedule(
 
     for path in (python, cpp, json):
         require_writable(path)
+    require_function_name(function)
     options = metol.SearchOptions(
         strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
     )
@@ -99,13 +102,13 @@ def schedule(
             kernels = result.kernels
     with uninterrupted():
         if python is not None:
-            write_text(python, found.to_python())
+            write_text(python, found.to_python(function))
         if cpp is not None:
-            write_text(cpp, found.to_cpp())
+            write_text(cpp, found.to_cpp(function))
         if json is not None:
             write_text(json, found.to_json())
     if python is None and cpp is None and json is None:
-        typer.echo(found.to_python())
+        typer.echo(found.to_python(function))
     for reason in refused:
         say(f"[yellow]refused[/yellow]: {escape(reason)}")
     say(escape(remark))

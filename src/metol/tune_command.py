@@ -6,16 +6,18 @@ tuned, 3 where the target's device is missing. The first Ctrl-C settles for the 
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from metol.bench_command import SOURCE_HELP, Seed
+from metol.bench_command import SOURCE_HELP, FunctionName, Seed
 from metol.console import say, wide_console
-from metol.destinations import require_writable
+from metol.destinations import require_writable, write_text
 from metol.errors import TuningError
+from metol.lower import FUNCTION_NAME, require_function_name
 
 if TYPE_CHECKING:
     from metol.measure import PipelineSource
@@ -66,6 +68,7 @@ def tune(
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the best for `metol.load`.")] = None,
     python: Annotated[Path | None, typer.Option(help="Write the best as Python source.")] = None,
     cpp: Annotated[Path | None, typer.Option(help="Write the best as a C++ header.")] = None,
+    function: FunctionName = FUNCTION_NAME,
 ) -> None:
     """Find the fastest schedule by measuring."""
     from metol.options import SearchOptions
@@ -81,6 +84,7 @@ def tune(
         raise TuningError("`--input` gives inputs of one pipeline, and there are several; tune them one by one.")
     for path in outputs:
         require_writable(path)
+    require_function_name(function)
     how = {
         "target": target,
         "threads": threads,
@@ -96,10 +100,16 @@ def tune(
     )
     results = run.tune(named, how, resume or records, must_exist=resume is not None)
     _print_results(results)
-    for path in outputs:
-        if not isinstance(results[0], TuningFailure):
-            results[0].save(path)
-            say(f"wrote {escape(str(path))}")
+    if not isinstance(results[0], TuningFailure):
+        best = results[0].schedule
+        for file, text_of in (
+            (json, best.to_json),
+            (python, partial(best.to_python, function)),
+            (cpp, partial(best.to_cpp, function)),
+        ):
+            if file is not None:
+                write_text(file, text_of())
+                say(f"wrote {escape(str(file))}")
     if any(isinstance(result, TuningFailure) for result in results):
         raise typer.Exit(1)
 

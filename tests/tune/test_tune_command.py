@@ -41,6 +41,7 @@ def folder(tmp_path: Path) -> Path:
         (("--budget", "soon"), "`soon` is no budget; write 10min, 90s, 1h30min or 200 trials"),
         (("--budget", "0 trials"), "at least 1 trial"),
         (("--mode", "best"), "no mode `best`"),
+        (("--function", "2x"), "cannot be called `2x`"),
         (("--records", "a.db", "--resume", "b.db"), "name the same thing"),
         (("--resume", "a.db"), "There are no records in `a.db`"),
         (("--records", "pipelines.py"), "is no database"),
@@ -109,15 +110,15 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("brief")
 def test_tuning_shows_how_it_goes_and_writes_the_best(folder: Path) -> None:
     words = ("tune", SOURCE, *QUICK, "--budget", "3 trials", "--records", "tuning.db", "-o", "best.json")
-    done = metol(*words, "--python", "best.py", "--cpp", "best.h", cwd=folder)
+    done = metol(*words, "--python", "best.txt", "--cpp", "best.h", "--function", "schedule_ramp", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "3 trials" in done.stderr
     assert "0 trials left" in done.stderr
     assert "final race" in done.stderr
     assert "x safe" in done.stdout
     assert library.load(folder / "best.json").directives
-    assert "def apply_schedule(" in (folder / "best.py").read_text()
-    assert (folder / "best.h").read_text()
+    assert "def schedule_ramp(" in (folder / "best.txt").read_text()
+    assert "inline void schedule_ramp(" in (folder / "best.h").read_text()
     used = metol("schedule", SOURCE, "--records", "tuning.db", "--threads", "1", "--fixed-sizes", cwd=folder)
     assert used.returncode == 0, used.stderr
     assert "measured at" in used.stderr

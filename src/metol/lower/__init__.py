@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from metol.lower.directive import Argument, Call, Directive, Loop, RVar, Site, Tail, Var
     from metol.lower.from_cpp import read_cpp
     from metol.lower.func_ref import FuncRef, describe_funcs, pipeline_funcs
+    from metol.lower.function_name import FUNCTION_NAME, require_function_name
     from metol.lower.gpu import gpu_directives
     from metol.lower.json_format import schedule_identity
     from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from metol.lower.target import target_directives
 
 __all__ = [
+    "FUNCTION_NAME",
     "NO_PROMISES",
     "Argument",
     "Call",
@@ -49,6 +51,7 @@ __all__ = [
     "pipeline_funcs",
     "plain_directives",
     "read_cpp",
+    "require_function_name",
     "rewritten_directives",
     "root_directives",
     "safe_directives",
@@ -61,6 +64,7 @@ _HOMES = {
     "Call": "metol.lower.directive",
     "Directive": "metol.lower.directive",
     "Estimate": "metol.lower.schedule_data",
+    "FUNCTION_NAME": "metol.lower.function_name",
     "FuncRef": "metol.lower.func_ref",
     "Kept": "metol.lower.schedule_data",
     "Loop": "metol.lower.directive",
@@ -82,6 +86,7 @@ _HOMES = {
     "pipeline_funcs": "metol.lower.func_ref",
     "plain_directives": "metol.lower.safe_schedule",
     "read_cpp": "metol.lower.from_cpp",
+    "require_function_name": "metol.lower.function_name",
     "rewritten_directives": "metol.lower.rewrites",
     "root_directives": "metol.lower.safe_schedule",
     "safe_directives": "metol.lower.safe_schedule",

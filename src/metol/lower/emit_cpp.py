@@ -7,6 +7,7 @@ without warnings as C++17 against Halide.h alone.
 import json
 import re
 
+from metol.lower.cpp_words import CPP_WORDS
 from metol.lower.directive import RVar
 from metol.lower.schedule_data import ScheduleData
 from metol.lower.source import Block, Chain, Language, header_lines, outline
@@ -14,18 +15,6 @@ from metol.lower.source import Block, Chain, Language, header_lines, outline
 __all__ = ["emit_cpp"]
 
 _LINE_LENGTH = 100
-_RESERVED = frozenset(
-    """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl
-    concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype
-    default delete do double dynamic_cast else enum explicit export extern false final float for friend goto
-    if import inline int long module mutable namespace new noexcept not not_eq nullptr operator or or_eq
-    override private protected public register reinterpret_cast requires return short signed sizeof static
-    static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename
-    union unsigned using virtual void volatile wchar_t while xor xor_eq std Halide linux unix assert NULL
-    errno stdin stdout stderr
-    """.split()  # noqa: SIM905 - a list of 100 quoted words reads worse
-)
 
 
 def emit_cpp(schedule: ScheduleData, function_name: str) -> str:
@@ -36,7 +25,7 @@ def emit_cpp(schedule: ScheduleData, function_name: str) -> str:
         listed=", ".join,  # C++ takes them one by one, too
         pairs=lambda pairs: "{" + ", ".join(f"{{{rvar}, {var}}}" for rvar, var in pairs) + "}",
         method=lambda call: call.method,
-        reserved=_RESERVED,
+        reserved=CPP_WORDS,
     )
     parts = outline(schedule, language, taken=("pipeline", "outputs", "output", "count", function_name))
     lines = [

@@ -12,6 +12,7 @@ import halide as hl
 
 from metol.destinations import write_text
 from metol.lower.apply import apply_schedule
+from metol.lower.function_name import FUNCTION_NAME, require_function_name
 from metol.lower.json_format import read_schedule, write_schedule
 from metol.lower.schedule_data import ScheduleData
 
@@ -31,16 +32,22 @@ class Schedule(ScheduleData):
         """
         apply_schedule(self, pipeline)
 
-    def to_python(self, function_name: str = "apply_schedule") -> str:
-        """Return a Python module with one function, which makes the same calls without Metol."""
+    def to_python(self, function_name: str = FUNCTION_NAME) -> str:
+        """Return a Python module with one function, which makes the same calls without Metol.
+
+        Raises:
+            MetolError: no function of Python and C++ can have that name.
+        """
         from metol.lower.emit_python import emit_python
 
+        require_function_name(function_name)
         return emit_python(self, function_name)
 
-    def to_cpp(self, function_name: str = "apply_schedule") -> str:
-        """Return a C++ header with one inline function, which makes the same calls without Metol."""
+    def to_cpp(self, function_name: str = FUNCTION_NAME) -> str:
+        """Return a C++ header with one inline function, which makes the same calls without Metol; errors as above."""
         from metol.lower.emit_cpp import emit_cpp
 
+        require_function_name(function_name)
         return emit_cpp(self, function_name)
 
     def to_json(self) -> str:
