@@ -18,6 +18,15 @@ def test_schedule_for_a_gpu_is_printed(tmp_path: Path) -> None:
     assert ".gpu_blocks(" in done.stdout
 
 
+@pytest.mark.parametrize(("gpu", "target"), [("a100", "cuda_capability_80"), ("opencl-cpu", "opencl")])
+def test_gpu_is_enough_of_a_target(gpu: str, target: str, tmp_path: Path) -> None:
+    (tmp_path / "pipelines.py").write_text(PIPELINES)
+    words = ("schedule", "pipelines.py:ramp", "--gpu", gpu, "--strategy", "greedy", "-o", "ramp.json")
+    done = metol(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert target in json.loads((tmp_path / "ramp.json").read_text())["target"]
+
+
 def test_gpu_to_schedule_for_is_named(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text(PIPELINES)
     words = ("schedule", "pipelines.py:ramp", "--target", "cuda", "--gpu", "H-200", "--strategy", "greedy")
@@ -29,7 +38,8 @@ def test_gpu_to_schedule_for_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--gpu", "h200"), "has none beside the GPU `h200`"),
+        (("--target", "host", "--gpu", "h200"), "has none beside the GPU `h200`"),
+        (("--gpu", "voodoo"), "`voodoo` is not there; use one of gtx750ti,"),
         (("--target", "cuda", "--gpu", "voodoo"), "`voodoo` is not there; use one of gtx750ti,"),
     ],
 )
@@ -74,7 +84,7 @@ def test_missing_opencl_device_is_named_with_exit_code_3(
     ("words", "message"),
     [
         (("schedule", "--target", "cuda", "--gpu", "voodoo"), "`voodoo` is not there; use one of gtx750ti,"),
-        (("schedule", "--gpu", "a100"), "use the target `cuda` or `opencl` with it"),
+        (("schedule", "--target", "host", "--gpu", "a100"), "use the target `cuda` or `opencl` with it"),
         (("schedule", "--target", "opencl", "--gpu", "a100", "--strategy", "none"), "none"),
         (("schedule", "--target", "cuda", "--gpu", "opencl-cpu"), "needs a GPU with CUDA"),
         (("schedule", "--strategy", "grouping"), "`grouping` makes kernels for a GPU"),

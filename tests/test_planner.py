@@ -67,6 +67,11 @@ def planner_of(build: Callable[[], hl.Pipeline], **options: bool | str) -> Plann
     return Planner(build(), replace(QUICK, **options), target=SOME_TARGET, machine=some_machine())
 
 
+@pytest.mark.parametrize(("gpu", "feature"), [("a100", "cuda-cuda_capability_80"), ("opencl-cpu", "opencl")])
+def test_gpu_is_enough_of_a_target(gpu: str, feature: str) -> None:
+    assert f"-{feature}-" in Planner(chain(), QUICK, gpu=gpu).target
+
+
 def best_nest(planner: Planner) -> Nest:
     best = next(iter(planner.search().candidates))
     assert best.nest is not None

@@ -1,4 +1,4 @@
-"""`metol schedule`, as a person types it: what its output is called."""
+"""`metol schedule`, as a person types it: what its output is called, and what its help says."""
 
 from pathlib import Path
 
@@ -31,3 +31,9 @@ def test_name_that_no_function_can_have_is_told_before_the_search(name: str, fol
     assert done.returncode == 2, done.stderr
     assert f"cannot be called `{name}`" in done.stderr
     assert done.stderr.strip().count("\n") == 0
+
+
+def test_help_tells_what_verifying_does_and_which_gpu_counts() -> None:
+    text = " ".join(metol("schedule", "--help").stdout.split())
+    assert "run them on the GPU, or where there is none on one that is emulated" in text
+    assert "an RTX 2080 Ti if it has none" in text

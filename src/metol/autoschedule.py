@@ -113,8 +113,9 @@ def autoschedule(
 
     Args:
         pipeline: The pipeline, or the Func of its only output.
-        target: A Halide target, as text or as an hl.Target; the CPU of this machine if None. ``cuda`` is short for
-            ``host-cuda``, and ``opencl`` for ``host-opencl``.
+        target: A Halide target, as text or as an hl.Target; if None, the CPU of this machine, or CUDA where `gpu` names
+            a GPU (OpenCL where that has no CUDA). ``cuda`` is short for ``host-cuda``, and ``opencl`` for
+            ``host-opencl``.
         estimates: Sizes and parameter values that the pipeline does not tell, by name.
         machine: The CPU or GPU to schedule for; if None, the calibrated description of this CPU, or this machine's GPU,
             and where a target has a GPU and this machine none, an RTX 2080 Ti or a later one.

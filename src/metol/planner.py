@@ -41,6 +41,7 @@ from metol.search import BeamSearch, Budget, Form, Grouping, Rewriting, SearchRe
 from metol.targets import (
     Machine,
     choose_machine,
+    default_target,
     fit_target,
     machine_parameters,
     parse_target,
@@ -116,6 +117,7 @@ class Planner:
         keep: Sequence[hl.Func | str] | hl.Func | str = (),
     ) -> None:
         """Read a pipeline; the arguments are those of `autoschedule`, and so are the errors."""
+        target = default_target(gpu) if target is None else target
         parsed = parse_target(target)
         names = func_names(pipeline)  # complains about what is no pipeline
         self.pipeline = pipeline if isinstance(pipeline, hl.Pipeline) else hl.Pipeline(pipeline)

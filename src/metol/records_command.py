@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["records"]
 
 records = typer.Typer(
-    help="List, show, export, import, merge: what was measured, in a database of records.",
+    help="What was measured, in a database of records: list, show, export, import, merge, and take the best.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -27,7 +27,11 @@ def schedule(
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
     function: FunctionName = FUNCTION_NAME,
     verify: Annotated[
-        bool, typer.Option(help="Run it and compare with a plain schedule; for CUDA, compile it (extra `cuda`).")
+        bool,
+        typer.Option(
+            help="Run it and compare with a plain schedule; for CUDA, compile its kernels, too (extra `cuda`), and run "
+            "them on the GPU, or where there is none on one that is emulated."
+        ),
     ] = False,
     strategy: Annotated[str, typer.Option(help="beam, greedy, random, mcts or batch; for GPUs grouping, too")] = "beam",
     beam_width: Annotated[
@@ -39,9 +43,15 @@ def schedule(
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to schedule for; by default all.")] = None,
-    target: Annotated[str, typer.Option(help="Halide target, such as host, cuda or opencl.")] = "host",
+    target: Annotated[
+        str | None, typer.Option(help="Halide target, such as host, cuda or opencl; host, or cuda for a --gpu.")
+    ] = None,
     gpu: Annotated[
-        str | None, typer.Option(help="GPU to schedule for, such as h200; by default this machine's, if it has one.")
+        str | None,
+        typer.Option(
+            help="GPU to schedule for, such as h200; where a target has a GPU and none is named, this machine's, or an "
+            "RTX 2080 Ti if it has none."
+        ),
     ] = None,
     estimates: Annotated[
         Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
@@ -60,12 +70,13 @@ def schedule(
     from metol.interrupts import first_interrupt, uninterrupted
     from metol.measure import PipelineSource
     from metol.pipeline import read_estimates
-    from metol.targets import choose_machine, parse_target
+    from metol.targets import choose_machine, default_target, parse_target
     from metol.verification import require_means
 
     for path in (python, cpp, json):
         require_writable(path)
     require_function_name(function)
+    target = target or default_target(gpu)
     options = metol.SearchOptions(
         strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
     )

@@ -10,6 +10,7 @@ from rich.console import Console
 
 import metol as library
 from metol.measure import PipelineSource, Status
+from metol.records_command import records
 from metol.tune import Record, Records, SearchTerms, fingerprint, key_of, machine_identity
 
 SOURCE = "pipelines.py:ramp"
@@ -52,6 +53,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Records(tmp_path / "tuning.db") as database:
         database.add(slow, fast, replace(broken, is_verified=False))
     return tmp_path
+
+
+def test_help_names_every_command() -> None:
+    text = metol("records", "--help").stdout.partition("Options:")[0]
+    assert [name for name in records.registered_commands if str(name.name or name.callback.__name__) not in text] == []
 
 
 def test_key_names_this_machine_and_is_the_same_for_the_same_pipeline(folder: Path) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "Machine",
     "can_run",
     "choose_machine",
+    "default_target",
     "fit_target",
     "load_machine",
     "machine_parameters",
@@ -76,6 +77,17 @@ def parse_target(target: str | hl.Target | None) -> Any:
     if parsed.has_gpu_feature() and not _is_known_gpu(parsed):
         raise _left_out(parsed.to_string())
     return parsed
+
+
+def default_target(gpu: str | None) -> str:
+    """Return the target where nobody states one: ``host``, or that of the GPU of a name.
+
+    Raises:
+        MachineFormatError: No GPU has that name.
+    """
+    if gpu is None:
+        return "host"
+    return "opencl" if GpuMachine.preset(gpu).capability.version is None else "cuda"
 
 
 def _left_out(target: str) -> UnsupportedTargetError:
