@@ -130,18 +130,33 @@ def best(
     fixed_sizes: Annotated[
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,
+    cold: Annotated[bool, typer.Option("--cold", help="What `metol tune --cold` measured, with empty caches.")] = False,
+    estimates: Annotated[
+        Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
+    ] = None,
+    generator_param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
+    ] = None,
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
 ) -> None:
     """Show the fastest schedule that was measured for a pipeline on this machine; exit code 1 where there is none."""
     from metol.measure import PipelineSource
+    from metol.pipeline import read_estimates
     from metol.tune import Records, SearchTerms, key_of
 
     require_writable(json)
-    terms = SearchTerms(threads or len(os.sched_getaffinity(0)), fixed_sizes)
+    pipeline = PipelineSource.parse(source).with_parameters(generator_param or [])
+    pipeline.require_readable()
+    sizes = None if estimates is None else read_estimates(estimates)
+    terms = SearchTerms(threads or len(os.sched_getaffinity(0)), fixed_sizes, is_cold=cold)
     with Records(file, may_create=False) as database:
-        found = database.best(key_of(PipelineSource.parse(source).build(), terms, target=target))
+        found = database.best(key_of(pipeline.build(), terms, target=target, estimates=sizes))
     if found is None:
-        say(f"no schedule of {escape(source)} for {terms.threads} threads was measured on this machine")
+        caches = "empty" if cold else "warm"
+        say(
+            f"no schedule of {escape(source)} for {terms.threads} threads was measured on this machine with {caches} "
+            "caches"
+        )
         raise typer.Exit(1)
     for name, value in _facts(found):
         typer.echo(f"{name:>12}: {value}")

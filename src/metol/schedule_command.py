@@ -15,6 +15,7 @@ from rich.markup import escape
 from metol.bench_command import SOURCE_HELP, FunctionName, Seed
 from metol.console import say
 from metol.destinations import require_writable, write_text
+from metol.errors import MetolError
 from metol.lower import FUNCTION_NAME, require_function_name
 
 __all__ = ["schedule"]
@@ -64,6 +65,9 @@ def schedule(
         Path | None,
         typer.Option(help="Take the best that was measured for this pipeline here; search if there is none."),
     ] = None,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Of --records: what `metol tune --cold` measured, with empty caches.")
+    ] = False,
 ) -> None:
     """Find a schedule; print it as Python, or write it to the files named. Ctrl-C settles for the best so far."""
     import metol
@@ -76,6 +80,8 @@ def schedule(
     for path in (python, cpp, json):
         require_writable(path)
     require_function_name(function)
+    if cold and records is None:
+        raise MetolError("`--cold` chooses among `--records`; give them, or leave it out.")
     target = target or default_target(gpu)
     options = metol.SearchOptions(
         strategy=strategy, beam_width=beam_width, seed=seed, budget_seconds=budget, fixed_sizes=fixed_sizes
@@ -91,9 +97,11 @@ def schedule(
         known = None
         refused: tuple[str, ...] = ()
         kernels: tuple[Any, ...] = ()
-        # No record tells what is written by hand, or of another GPU.
-        if records is not None and not keep and gpu is None:
-            terms = {"threads": threads or len(os.sched_getaffinity(0)), "fixed_sizes": fixed_sizes}
+        if records is not None and (unfit := _what_records_lack(keep, gpu)):
+            say(f"no record is taken, for {unfit}; searching")
+        elif records is not None:
+            count = threads or len(os.sched_getaffinity(0))
+            terms = {"threads": count, "fixed_sizes": fixed_sizes, "is_cold": cold}
             known = _best_record(records, pipeline_source, terms, target, sizes)
         if known is not None:
             found, remark = known.to_schedule(), f"record {known.uid}: measured at {known.run_ms:.4g} ms"
@@ -128,6 +136,13 @@ def schedule(
         _verify(pipeline_source, found, **how)
 
 
+def _what_records_lack(keep: list[str] | None, gpu: str | None) -> str:
+    """Why no record answers for what is asked; "" where one may."""
+    if keep:
+        return "none goes with Funcs that are kept (`--keep`)"
+    return "" if gpu is None else "all are of the GPU that is here, and not of one that is named (`--gpu`)"
+
+
 def _best_record(path: Path, source: Any, terms: dict[str, Any], target: str, sizes: Any) -> Any:
     """The best that was measured for this pipeline on this machine; None where nothing was, or it does not fit."""
     from metol.errors import ExtractionError, ScheduleMismatchError
@@ -145,7 +160,8 @@ def _best_record(path: Path, source: Any, terms: dict[str, Any], target: str, si
             say(f"record {found.uid} does not fit: {escape(str(error))}")
             found = None
     if found is None:
-        say("nothing was measured for this pipeline on this machine; searching")
+        caches = "empty" if terms["is_cold"] else "warm"
+        say(f"nothing was measured for this pipeline on this machine with {caches} caches; searching")
     return found
 
 

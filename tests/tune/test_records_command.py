@@ -1,11 +1,13 @@
 """`metol records ...` and `metol schedule --records`, as a person types them."""
 
+import json
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from command_line import PIPELINES, metol
+from command_line import PIPELINES, metol, metol_process
 from rich.console import Console
 
 import metol as library
@@ -115,6 +117,92 @@ def test_the_best_schedule_is_used_in_place_of_a_search(folder: Path) -> None:
     assert (written.run_ms, written.interval_ms, written.threads) == (1.5, (1.4, 1.6), 2)
     assert written.machine == fingerprint(machine_identity())
     library.load(folder / "used.json").apply(PipelineSource.parse(str(folder / SOURCE)).build())
+
+
+GENERATOR = """
+import halide as hl
+
+@hl.generator(name="scaled")
+class Scaled:
+    factor = hl.GeneratorParam(2)
+    source = hl.InputBuffer(hl.Int(32), 2)
+    result = hl.OutputBuffer(hl.Int(32), 2)
+
+    def generate(self):
+        x, y = hl.Var("x"), hl.Var("y")
+        self.result[x, y] = self.source[x, y] * self.factor
+"""
+SIZES = {"source": [[0, 64], [0, 48]], "result": [[0, 64], [0, 48]]}
+
+
+def fastest(folder: Path) -> Record:
+    """The best of those that are there."""
+    with Records(folder / "tuning.db") as database:
+        return min(database.all(), key=lambda record: record.run_ms or math.inf)
+
+
+@pytest.fixture
+def cold(folder: Path) -> Path:
+    """A database of one that `tune --cold` measured alone."""
+    found = fastest(folder)
+    terms = replace(SearchTerms.from_text(found.key.terms), is_cold=True)
+    file = folder / "cold.db"
+    with Records(file) as database:
+        database.add(replace(found, key=replace(found.key, terms=terms.to_text()), run_ms=3.5))
+    return file
+
+
+def test_what_was_measured_with_empty_caches_is_found_where_asked_for(cold: Path, folder: Path) -> None:
+    best = metol("records", "best", cold.name, SOURCE, "--threads", "2", "--cold", cwd=folder)
+    assert best.returncode == 0, best.stderr
+    assert "3.5 ms" in best.stdout
+    used = metol("schedule", SOURCE, "--records", cold.name, "--cold", "--threads", "2", "-o", "used.json", cwd=folder)
+    assert "measured at 3.5 ms" in used.stderr
+    written = library.load(folder / "used.json").measured
+    assert written is not None
+    assert written.is_cold
+
+
+def test_what_was_measured_with_empty_caches_is_not_taken_for_warm(cold: Path, folder: Path) -> None:
+    best = metol("records", "best", cold.name, SOURCE, "--threads", "2", cwd=folder)
+    assert best.returncode == 1
+    assert "measured on this machine with warm caches" in best.stderr
+    words = ("--records", cold.name, "--threads", "2", "--strategy", "greedy")
+    assert "with warm caches; searching" in metol("schedule", SOURCE, *words, cwd=folder).stderr
+
+
+def test_best_takes_estimates_and_generator_params(folder: Path) -> None:
+    (folder / "scaled.py").write_text(GENERATOR)
+    (folder / "sizes.json").write_text(json.dumps(SIZES))
+    source = PipelineSource.parse(f"{folder / 'scaled.py'}:Scaled?factor=5")
+    found = fastest(folder)
+    with Records(folder / "scaled.db") as database:
+        database.add(replace(found, key=key_of(source.build(), SearchTerms(2), estimates=SIZES)))
+    words = ("records", "best", "scaled.db", "scaled.py:Scaled", "--threads", "2", "--estimates", "sizes.json")
+    best = metol_process(*words, "--generator-param", "factor=5", cwd=folder)
+    assert best.returncode == 0, best.stderr
+    assert "1.5 ms" in best.stdout
+    assert metol_process(*words, "--generator-param", "factor=6", cwd=folder).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--keep", "ramp"), "none goes with Funcs that are kept"),
+        (("--gpu", "a100"), "all are of the GPU that is here"),
+    ],
+)
+def test_where_no_record_can_answer_that_is_told(words: tuple[str, ...], why: str, folder: Path) -> None:
+    done = metol("schedule", SOURCE, "--records", "tuning.db", "--strategy", "greedy", *words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert f"no record is taken, for {why}" in done.stderr
+    assert "searching" in done.stderr
+
+
+def test_empty_caches_are_of_records(folder: Path) -> None:
+    done = metol("schedule", SOURCE, "--cold", cwd=folder)
+    assert done.returncode == 2
+    assert "`--cold` chooses among `--records`" in done.stderr
 
 
 def test_a_record_that_does_not_fit_is_passed_over(folder: Path) -> None:
