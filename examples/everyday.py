@@ -326,3 +326,34 @@ def value_noise(width: int = 1024, height: int = 1024, octaves: int = 4) -> hl.P
     output[X, Y] = functools.reduce(lambda sum_, n: sum_ + octave[X, Y, n] / 2**n, range(octaves), hl.f32(0))
     output.set_estimates([(0, width), (0, height)])
     return hl.Pipeline(output)
+
+
+def inner_means(width: int = 1920, height: int = 1080) -> hl.Pipeline:
+    """Return bytes, each the mean of its four neighbours, but for those of the border, which stay."""
+    source, output = image(width, height, name="source", pixel=hl.UInt(8)), hl.Func("output")
+    r = hl.RDom([(1, width - 2), (1, height - 2)], "r")
+    output[X, Y] = source[X, Y]
+    around = (source[r.x + dx, r.y + dy] for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)))
+    output[r.x, r.y] = hl.u8(functools.reduce(lambda sum_, value: sum_ + value, around, hl.u16(2)) >> 2)
+    output.set_estimates([(0, width), (0, height)])
+    return hl.Pipeline(output)
+
+
+def column_sums(width: int = 2000, height: int = 2000) -> hl.Pipeline:
+    """Return the sum of each column of a matrix, of which an RDom tells all places."""
+    source, sums = image(width, height, name="source"), hl.Func("sums")
+    r = hl.RDom([(0, width), (0, height)], "r")
+    sums[X] = hl.f32(0)
+    sums[r.x] += source[r.x, r.y]
+    sums.set_estimates([(0, width)])
+    return hl.Pipeline(sums)
+
+
+def matrix_product(side: int = 512) -> hl.Pipeline:
+    """Return the product of two matrices, of which an RDom tells all places."""
+    one, other, product = image(side, side, name="one"), image(side, side, name="other"), hl.Func("product")
+    r = hl.RDom([(0, side)] * 3, "r")
+    product[X, Y] = hl.f32(0)
+    product[r.x, r.y] += one[r.z, r.y] * other[r.x, r.z]
+    product.set_estimates([(0, side), (0, side)])
+    return hl.Pipeline(product)

@@ -78,6 +78,9 @@ def test_each_is_scheduled_otherwise_without_its_part(
         pytest.param("sparse_product", (10000, 100000), ".parallel(", marks=pytest.mark.exhaustive),
         pytest.param("segment_sums", (64, 2000, 100), ".vectorize(x_u1_", marks=pytest.mark.exhaustive),
         ("value_noise", (256, 256), ".vectorize("),
+        ("inner_means", (320, 100), ".vectorize(r_x_u1_"),
+        pytest.param("column_sums", (2000, 300), ".parallel(r_x_u1_", marks=pytest.mark.exhaustive),
+        ("matrix_product", (128,), ".vectorize(r_x_u1_"),
     ],
 )
 def test_what_people_write_is_scheduled_for_what_it_is(
