@@ -5,7 +5,6 @@ split can leave a remainder; which tail that split gets is what keeps the result
 """
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from math import prod
 
 from metol import _core
@@ -15,12 +14,12 @@ from metol.lower.guard_names import with_guards_named
 from metol.lower.loop_names import free_base, loop_bases, whole_loop
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests, storage_order
+from metol.lower.pieces import Piece, StageCall, splits_outside_in
 from metol.lower.tails import OutputSize, TailRule
 from metol.pipeline import PipelineDag
 
 __all__ = ["cpu_directives"]
 
-_Call = tuple[Call, tuple[Argument, ...]]
 # Tails that leave a condition on every iteration, or on every lane.
 _GUARDS = frozenset({Tail.GUARD_WITH_IF, Tail.PREDICATE_LOADS})
 
@@ -140,16 +139,6 @@ def _task_body(
     return Site(schedule.func, 0, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A part of a loop that runs at one level of the nest."""
-
-    loop: Loop
-    level: int
-    trips: int
-    """Iterations, or points for a piece of the innermost tile."""
-
-
 class _StageLoops:
     """The loops of one Stage: how each is split, in which order they nest, which are parallel, vectors, unrolled."""
 
@@ -180,7 +169,7 @@ class _StageLoops:
         self.is_host = False
         """Whether another Func is computed inside these loops."""
 
-    def _pieces_of(self, loop: int) -> list[_Piece]:
+    def _pieces_of(self, loop: int) -> list[Piece]:
         """The parts of a loop, outermost first. The outermost one takes whatever extent there is at run time."""
         turning = [level for level in range(self.tile_level) if self.levels[level][loop] > 1]
         has_tile = self.levels[self.tile_level][loop] > 1
@@ -201,7 +190,7 @@ class _StageLoops:
             # needs in turns that are another's alone.
             parts.append((self.tile_level, 1))
         names = self._names(loop, len(parts))
-        return [_Piece(name, level, trips) for name, (level, trips) in zip(names, parts, strict=True)]
+        return [Piece(name, level, trips) for name, (level, trips) in zip(names, parts, strict=True)]
 
     def _names(self, loop: int, count: int) -> list[Loop]:
         """Names for the parts of a loop; the loop's own where it is whole. Updates get names of their own.
@@ -224,7 +213,7 @@ class _StageLoops:
         reductions = [i for i, loop in enumerate(self.stage.loops) if loop.is_reduction]
         return [*reversed(pure), *vector, *reversed(reductions)]
 
-    def _at_level(self, level: int) -> list[_Piece]:
+    def _at_level(self, level: int) -> list[Piece]:
         """The pieces of one level, outermost first. In the tile, unrolled reductions go outside the rest."""
         order = self._order()
         if level == self.tile_level:
@@ -244,7 +233,7 @@ class _StageLoops:
             return -len(self.stage.loops)
         return -self.tile_order.index(loop) if loop in self.tile_order else 1
 
-    def _parallel(self) -> list[_Piece]:
+    def _parallel(self) -> list[Piece]:
         """The parallel loops, outermost first."""
         return self._at_level(0) if self.nest.is_parallel else []
 
@@ -334,7 +323,7 @@ class _StageLoops:
         serial = [piece.loop for level in below_tasks for piece in self._at_level(level)]
         return tuple(reversed([*tasks, *serial]))
 
-    def _loops_outside_the_innermost(self, calls: Sequence[_Call], order: Sequence[Loop]) -> tuple[Loop, ...]:
+    def _loops_outside_the_innermost(self, calls: Sequence[StageCall], order: Sequence[Loop]) -> tuple[Loop, ...]:
         """The loops of a Func inside another that turn around its innermost one, innermost first.
 
         What is in them would be written up to three times as well, and again in each copy of what is around. Only in
@@ -357,6 +346,27 @@ class _StageLoops:
             return ()
         shared = [loop for level in range(self._innermost_level() + 1) for loop in self._loops_at(level)]
         return tuple(reversed(shared[:-1]))
+
+    def _loops_across_lanes(self, tails: TailRule, guarded: Set[Argument]) -> tuple[Loop, ...]:
+        """The loops at root along other dimensions than the lanes, innermost first, where something reads at a border.
+
+        Halide splits the turns near a border off a loop, and no loop within those: of the rows at the upper and lower
+        border, it would clamp all lanes one by one. What is clamped along other loops is a scalar or two a row.
+        """
+        lanes = self.nest.vector_loop
+        is_alone = not (self.is_inside or self.shares_loops or self.is_joint) and self.fused is None
+        turns = lanes >= 0 and any(piece.level < self.tile_level and piece.trips > 1 for piece in self.pieces[lanes])
+        if not (is_alone and turns and tails.reads_borders(self.stage)):
+            return ()
+        kept = {whole for whole, dim in zip(self._whole_loops(), self.stage.loops, strict=True) if dim.is_reduction}
+        across = {
+            piece.loop
+            for loop, whole in enumerate(self._whole_loops())
+            if loop != lanes and whole not in guarded | kept
+            for piece in self.pieces[loop]
+            if piece.level < self.tile_level
+        }
+        return tuple(loop for loop in reversed(self._nesting()) if loop in across)
 
     def _sides_inside(self) -> set[int]:
         """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""
@@ -421,16 +431,17 @@ class _StageLoops:
         calls += [(Call.PARALLEL, (loop,)) for loop in tasks]
         whole = self._loops_around_guests(tasks) if is_plain else self._loops_outside_the_innermost(calls, order)
         whole = whole or self._loops_outside_the_innermost_shared()
+        whole = whole or (() if is_plain else self._loops_across_lanes(tails, guarded))
         if whole:
             calls.append((Call.NEVER_PARTITION, whole))
         if not calls and self.stage.index > 0:
             calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
 
-    def _splits(self, tails: TailRule, size: OutputSize, estimated: Set[int]) -> list[_Call]:
+    def _splits(self, tails: TailRule, size: OutputSize, estimated: Set[int]) -> list[StageCall]:
         if tails.splits_inside_out(self.stage):
             return self._splits_inside_out()
-        calls: list[_Call] = []
+        calls: list[StageCall] = []
         for loop, (rest, pieces) in enumerate(zip(self._whole_loops(), self.pieces, strict=True)):
             dim = self.stage.loops[loop]
             inner = tails.inner_split(self.stage)
@@ -446,27 +457,27 @@ class _StageLoops:
                 first = tails.first_split(
                     self.stage, loop, factor, is_tile=is_tile, is_only=len(pieces) == 2, size=here
                 )
-            calls += _splits_outside_in(rest, pieces, first, inner)
+            calls += splits_outside_in(rest, pieces, first, inner)
         return calls
 
-    def _tile_and_outside(self, whole: Loop, pieces: Sequence[_Piece], inner: Tail) -> list[_Call]:
+    def _tile_and_outside(self, whole: Loop, pieces: Sequence[Piece], inner: Tail) -> list[StageCall]:
         """Splits of a loop into whole tiles first; what is outside of them ends with a guard of its own."""
         tile = [piece for piece in pieces if piece.level == self.tile_level]
         outside = [piece for piece in pieces if piece.level != self.tile_level]
         if not tile or not outside:
-            return _splits_outside_in(whole, pieces, Tail.ROUND_UP, inner)
+            return splits_outside_in(whole, pieces, Tail.ROUND_UP, inner)
         rest = outside[0].loop if len(outside) == 1 else type(whole)(f"{outside[0].loop.name}_out")
         part = tile[0].loop if len(tile) == 1 else type(whole)(f"{tile[0].loop.name}_in")
         factor = prod(piece.trips for piece in tile)
         return [
             (Call.SPLIT, (whole, rest, part, factor, Tail.ROUND_UP)),
-            *_splits_outside_in(rest, outside, Tail.GUARD_WITH_IF, Tail.GUARD_WITH_IF),
-            *_splits_outside_in(part, tile, inner, inner),
+            *splits_outside_in(rest, outside, Tail.GUARD_WITH_IF, Tail.GUARD_WITH_IF),
+            *splits_outside_in(part, tile, inner, inner),
         ]
 
-    def _splits_inside_out(self) -> list[_Call]:
+    def _splits_inside_out(self) -> list[StageCall]:
         """The same parts, the innermost split off first; each split is guarded."""
-        calls: list[_Call] = []
+        calls: list[StageCall] = []
         for rest, pieces in zip(self._whole_loops(), self.pieces, strict=True):
             for number in range(len(pieces) - 1, 0, -1):
                 outer = pieces[0].loop if number == 1 else type(rest)(f"{pieces[number].loop.name}_out")
@@ -484,16 +495,3 @@ class _StageLoops:
         if level == 0 and self.fused is not None:
             return [self.fused]
         return [piece.loop for piece in self._at_level(level)]
-
-
-def _splits_outside_in(whole: Loop, pieces: Sequence[_Piece], first: Tail, inner: Tail) -> list[_Call]:
-    """Splits of a loop into parts, outermost first: the first of them may leave a remainder, the others divide."""
-    calls: list[_Call] = []
-    rest = whole
-    for number in range(len(pieces) - 1):
-        factor = prod(piece.trips for piece in pieces[number + 1 :])
-        is_last = number == len(pieces) - 2
-        part = pieces[-1].loop if is_last else type(whole)(f"{pieces[number + 1].loop.name}_in")
-        calls.append((Call.SPLIT, (rest, pieces[number].loop, part, factor, first if number == 0 else inner)))
-        rest = part
-    return calls

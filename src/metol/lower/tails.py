@@ -219,6 +219,20 @@ class TailRule:
             for side, row in zip(edge.bounds, access.jacobian, strict=True)
         )
 
+    def reads_borders(self, stage: _core.Stage) -> bool:
+        """Is a coordinate clamped, or under a condition, of what a Stage reads, or what is inlined or made in it?"""
+        through = self.inlined | self.inside.get(stage.func, set())
+        seen: set[int] = set()
+        waiting = [stage]
+        while waiting:
+            for edge in waiting.pop().edges:
+                if not all(side.min.is_affine and side.max.is_affine for side in edge.bounds):
+                    return True
+                if edge.producer in through - seen:
+                    seen.add(edge.producer)
+                    waiting += [self.dag.stages[inner] for inner in self.dag.funcs[edge.producer].stages]
+        return False
+
     def may_be_masked(self, stage: _core.Stage) -> bool:
         """Is code made for vectors of this Stage of which a condition tells lanes apart?"""
         loop = self.vector_loop(stage)
