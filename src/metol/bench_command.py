@@ -26,11 +26,17 @@ from metol.destinations import require_writable
 from metol.errors import MetolError
 from metol.experiments import EXPERIMENTS, get_experiment
 
-__all__ = ["SOURCE_HELP", "FunctionName", "Seed", "Threads", "bench"]
+__all__ = ["SOURCE_HELP", "EstimatesFile", "FunctionName", "GeneratorParams", "Seed", "Threads", "bench"]
 
 SOURCE_HELP = "app:NAME, random:SEED, FILE.py:FUNCTION or FILE.py:GENERATOR, package.module:FUNCTION or FILE.hlpipe"
 Threads = Annotated[int, typer.Option(min=1, help="Threads that the schedule is made for and run with.")]
 Seed = Annotated[int, typer.Option(help="Seed of whatever is random.")]
+EstimatesFile = Annotated[
+    Path | None, typer.Option("--estimates", help="Sizes and values that the pipeline does not tell, as JSON.")
+]
+GeneratorParams = Annotated[
+    list[str] | None, typer.Option("--generator-param", help="NAME=VALUE for a Halide Generator; may be repeated.")
+]
 FunctionName = Annotated[
     str, typer.Option("--function", metavar="NAME", help="What the function of --python and --cpp is called.")
 ]

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from metol.bench_command import SOURCE_HELP
+from metol.bench_command import SOURCE_HELP, EstimatesFile, GeneratorParams
 from metol.console import print_checks
 
 __all__ = ["check"]
@@ -24,12 +24,8 @@ def check(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads to run with; by default those of the measured time, or all.")
     ] = None,
-    estimates: Annotated[
-        Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
-    ] = None,
-    generator_param: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
-    ] = None,
+    estimates: EstimatesFile = None,
+    generator_param: GeneratorParams = None,
     tolerance: Annotated[float, typer.Option(min=0, help="How much longer it may take: 0.1 is a tenth.")] = 0.1,
     json: Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")] = False,
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from metol.bench_command import SOURCE_HELP
+from metol.bench_command import SOURCE_HELP, EstimatesFile, GeneratorParams
 from metol.console import say, wide_console
 from metol.destinations import require_writable, write_text
 from metol.errors import MetolError
@@ -131,12 +131,8 @@ def best(
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,
     cold: Annotated[bool, typer.Option("--cold", help="What `metol tune --cold` measured, with empty caches.")] = False,
-    estimates: Annotated[
-        Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
-    ] = None,
-    generator_param: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
-    ] = None,
+    estimates: EstimatesFile = None,
+    generator_param: GeneratorParams = None,
     json: Annotated[Path | None, typer.Option("--json", "-o", help="Write the schedule for `metol.load`.")] = None,
 ) -> None:
     """Show the fastest schedule that was measured for a pipeline on this machine; exit code 1 where there is none."""

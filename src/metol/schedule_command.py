@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from metol.bench_command import SOURCE_HELP, FunctionName, Seed
+from metol.bench_command import SOURCE_HELP, EstimatesFile, FunctionName, GeneratorParams, Seed
 from metol.console import say
 from metol.destinations import require_writable, write_text
 from metol.errors import MetolError
@@ -54,13 +54,9 @@ def schedule(
             "RTX 2080 Ti if it has none."
         ),
     ] = None,
-    estimates: Annotated[
-        Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
-    ] = None,
+    estimates: EstimatesFile = None,
     keep: Annotated[list[str] | None, typer.Option(help="A Func that keeps its schedule; may be repeated.")] = None,
-    generator_param: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
-    ] = None,
+    generator_param: GeneratorParams = None,
     records: Annotated[
         Path | None,
         typer.Option(help="Take the best that was measured for this pipeline here; search if there is none."),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from metol.bench_command import SOURCE_HELP, FunctionName, Seed
+from metol.bench_command import SOURCE_HELP, EstimatesFile, FunctionName, GeneratorParams, Seed
 from metol.console import say, wide_console
 from metol.destinations import require_writable, write_text
 from metol.errors import TuningError
@@ -53,12 +53,8 @@ def tune(
     fixed_sizes: Annotated[
         bool, typer.Option("--fixed-sizes", help="Outputs always have their estimated size; others are refused.")
     ] = False,
-    estimates: Annotated[
-        Path | None, typer.Option(help="Sizes and values that the pipeline does not tell, as JSON.")
-    ] = None,
-    generator_param: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for a Halide Generator; may be repeated.")
-    ] = None,
+    estimates: EstimatesFile = None,
+    generator_param: GeneratorParams = None,
     input: Annotated[
         list[str] | None, typer.Option(help="NAME=FILE (.npy, .png) or NAME=NUMBER, to run on; may be repeated.")
     ] = None,
