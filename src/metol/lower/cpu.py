@@ -351,18 +351,19 @@ class _StageLoops:
         """The loops at root along other dimensions than the lanes, innermost first, where something reads at a border.
 
         Halide splits the turns near a border off a loop, and no loop within those: of the rows at the upper and lower
-        border, it would clamp all lanes one by one. What is clamped along other loops is a scalar or two a row.
+        border, it would clamp all lanes one by one. What is clamped along other loops is a scalar or two a row. So is
+        a guard, where a Func is nothing but such a border; others have more to do without one.
         """
         lanes = self.nest.vector_loop
         is_alone = not (self.is_inside or self.shares_loops or self.is_joint) and self.fused is None
         turns = lanes >= 0 and any(piece.level < self.tile_level and piece.trips > 1 for piece in self.pieces[lanes])
         if not (is_alone and turns and tails.reads_borders(self.stage)):
             return ()
-        kept = {whole for whole, dim in zip(self._whole_loops(), self.stage.loops, strict=True) if dim.is_reduction}
+        kept = set() if tails.dag.funcs[self.stage.func].is_boundary_condition else guarded
         across = {
             piece.loop
             for loop, whole in enumerate(self._whole_loops())
-            if loop != lanes and whole not in guarded | kept
+            if loop != lanes and whole not in kept and not self.stage.loops[loop].is_reduction
             for piece in self.pieces[loop]
             if piece.level < self.tile_level
         }
