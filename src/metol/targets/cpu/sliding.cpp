@@ -40,10 +40,15 @@ Window window_of(const PipelineIndex& index, const LoopNest& nest, Regions& regi
             .turns = *std::max_element(trips.begin(), trips.end())};
 }
 
+// The one loop that turns at a site.
+size_t turning_loop(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
+    const Trips& trips = level_of(index, nest, site);
+    return static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+}
+
 // Points of its Stage, along the one loop that turns at a site, that a turn makes.
 int64_t points_a_turn(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
-    const Trips& trips = level_of(index, nest, site);
-    const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const size_t loop = turning_loop(index, nest, site);
     const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
     int64_t points = 1;
     for (size_t level = static_cast<size_t>(site.level) + 1; level < levels.size(); level++) {
@@ -110,8 +115,7 @@ std::optional<Pace> pace_of(const PipelineIndex& index, const LoopNest& nest, Re
 // others stay, each turn needs more than the one before, and Halide 21 computes what is new as if it needed as much.
 // Where a condition leaves turns out, what they would have added is missing from the next.
 bool moves_whole(const PipelineIndex& index, const LoopNest& nest, Regions& regions, const FuncSchedule& schedule) {
-    const Trips& trips = level_of(index, nest, schedule.compute);
-    const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const size_t loop = turning_loop(index, nest, schedule.compute);
     const Stage& host = index.stage(schedule.compute.stage);
     if (host.has_predicate && host.condition_loops[loop]) {
         return false;
@@ -273,8 +277,7 @@ namespace {
 // Does Halide fill the windows over a loop by turns before its first? It does where it sees by how much they move from
 // one turn to the next: not where a guard or a tile that is shifted inwards stands between the loop and its points.
 bool turns_early(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
-    const Trips& trips = level_of(index, nest, site);
-    const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const size_t loop = turning_loop(index, nest, site);
     const Stage& host = index.stage(site.stage);
     const std::vector<Trips>& levels = nest_of(index, nest, site.stage).levels;
     const auto own = levels.begin() + site.level;
@@ -327,8 +330,7 @@ bool read_outside_early(const PipelineIndex& index, const LoopNest& nest, Region
     const Site& site = window.compute;
     const Window moving = window_of(index, nest, regions, window, window.slide_dim);
     const int64_t turns = divide_up(moving.stays(), moving.step());
-    const Trips& trips = level_of(index, nest, site);
-    const auto loop = static_cast<size_t>(std::max_element(trips.begin(), trips.end()) - trips.begin());
+    const size_t loop = turning_loop(index, nest, site);
     const Stage& host = index.stage(site.stage);
     const auto is_inlined = [&](int func) {
         return nest[func].placement == Placement::Inline || index.must_inline[static_cast<size_t>(func)];
