@@ -64,7 +64,7 @@ Trips points_inside(const StageNest& nest, int level) {
     return points;
 }
 
-// The levels at which a loop has a part of its own, outermost first, as lower/cpu.py splits it.
+// The levels at which a loop has a part of its own, outermost first, as lower/nest_loops.py splits it.
 std::vector<int> parts_of(const StageNest& nest, size_t loop) {
     const int tile = nest.inner_level();
     std::vector<int> levels;
