@@ -413,6 +413,9 @@ class Border:
 def cpu_tile_orders(dag: PipelineDag, schedules: Sequence[FuncSchedule]) -> list[list[int]]:
     """How the loops of the tiles of reductions nest, innermost first: [Stages][loops], none for other Stages."""
 
+def cpu_whole_lane_levels(dag: PipelineDag, schedules: Sequence[FuncSchedule]) -> list[list[int]]:
+    """At which levels a loop along the vectors is never split, for what is inside has the borders: [Stages][levels]."""
+
 def is_serial_on_gpu(stage: Stage, nest: StageNest, loop: int) -> bool:
     """Does each thread run a loop of a Stage by itself?"""
 

@@ -31,12 +31,14 @@ def cpu_directives(
     """
     facts = facts_of_nests(dag, schedules)
     orders = _core.cpu_tile_orders(dag, schedules)
+    whole_levels = _core.cpu_whole_lane_levels(dag, schedules)
     nests = {
         stage: StageLoops(
             dag,
             stage,
             schedule.stages[position],
             tile_order=() if schedule.func in facts.share_loops else orders[stage],
+            whole_levels=whole_levels[stage],
             shares_loops=schedule.func in facts.share_loops,
         )
         for schedule in schedules

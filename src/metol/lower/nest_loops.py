@@ -23,10 +23,19 @@ class StageLoops:
     """The loops of one Stage: how each is split, in which order they nest, which are parallel, vectors, unrolled."""
 
     def __init__(
-        self, dag: PipelineDag, stage_id: int, nest: _core.StageNest, *, tile_order: Sequence[int], shares_loops: bool
+        self,
+        dag: PipelineDag,
+        stage_id: int,
+        nest: _core.StageNest,
+        *,
+        tile_order: Sequence[int],
+        whole_levels: Sequence[int],
+        shares_loops: bool,
     ) -> None:
         self.tile_order = tile_order
         """Loops whose parts in the tile nest in this order, innermost first; empty where they nest as the others do."""
+        self.whole_levels = whole_levels
+        """Levels whose loop along the lanes Halide is not to split: what is inside has the borders for itself."""
         self.shares_loops = shares_loops
         self.stage = dag.stages[stage_id]
         self.is_joint = bool(dag.funcs[self.stage.func].joint)
@@ -227,27 +236,28 @@ class StageLoops:
         shared = [loop for level in range(self._innermost_level() + 1) for loop in self._loops_at(level)]
         return tuple(reversed(shared[:-1]))
 
-    def _loops_across_lanes(self, tails: TailRule, guarded: Set[Argument]) -> tuple[Loop, ...]:
-        """The loops at root along other dimensions than the lanes, innermost first, where something reads at a border.
+    def _loops_at_borders(self, tails: TailRule, guarded: Set[Argument]) -> tuple[Loop, ...]:
+        """The loops at root that Halide is not to split where something reads at a border, innermost first.
 
         Halide splits the turns near a border off a loop, and no loop within those: of the rows at the upper and lower
-        border, it would clamp all lanes one by one. What is clamped along other loops is a scalar or two a row. So is
-        a guard, where a Func is nothing but such a border; others have more to do without one.
+        border, it would clamp all lanes one by one. What is clamped along other loops than the lanes is a scalar or two
+        a row. So is a guard, where a Func is nothing but such a border; others have more to do without one. Of the
+        loops along the lanes, those stay whole in which Funcs are computed that have the borders for themselves.
         """
         lanes = self.nest.vector_loop
-        is_alone = not (self.is_inside or self.shares_loops or self.is_joint) and self.fused is None
+        is_alone = not (self.is_inside or self.shares_loops or self.is_joint)
         turns = lanes >= 0 and any(piece.level < self.tile_level and piece.trips > 1 for piece in self.pieces[lanes])
         if not (is_alone and turns and tails.reads_borders(self.stage)):
             return ()
         kept = set() if tails.dag.funcs[self.stage.func].is_boundary_condition else guarded
-        across = {
+        whole_ones = {
             piece.loop
             for loop, whole in enumerate(self._whole_loops())
-            if loop != lanes and whole not in kept and not self.stage.loops[loop].is_reduction
+            if whole not in kept and not self.stage.loops[loop].is_reduction
             for piece in self.pieces[loop]
-            if piece.level < self.tile_level
+            if (piece.level in self.whole_levels if loop == lanes else piece.level < self.tile_level)
         }
-        return tuple(loop for loop in reversed(self._nesting()) if loop in across)
+        return tuple(loop for loop in reversed(self._nesting()) if loop in whole_ones)
 
     def _sides_inside(self) -> set[int]:
         """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""
@@ -312,7 +322,7 @@ class StageLoops:
         calls += [(Call.PARALLEL, (loop,)) for loop in tasks]
         whole = self._loops_around_guests(tasks) if is_plain else self._loops_outside_the_innermost(calls, order)
         whole = whole or self._loops_outside_the_innermost_shared()
-        whole = whole or (() if is_plain else self._loops_across_lanes(tails, guarded))
+        whole = whole or (() if is_plain else self._loops_at_borders(tails, guarded))
         if whole:
             calls.append((Call.NEVER_PARTITION, whole))
         if not calls and self.stage.index > 0:

@@ -109,8 +109,9 @@ struct Access {
     bool has_parameter = false;  // where one of them goes depends on a scalar parameter, here by its estimate alone
     // Ways on which a coordinate stays for several turns of a loop, as x / 2 and x / 4 * 2 do; 0 where it always moves.
     int32_t step_ways = 0;
-    bool has_floats = false;  // on the way to a coordinate, something is a float
-    int32_t part = 0;         // of the outputs that one Stage stands for, the one that makes the loads
+    bool has_floats = false;          // on the way to a coordinate, something is a float
+    std::vector<uint8_t> is_clamped;  // [dimensions of the producer] of some of them, between bounds
+    int32_t part = 0;                 // of the outputs that one Stage stands for, the one that makes the loads
     // [dimensions of the producer] what these loads alone need, where others of the same Edge move in another way, as
     // in f(x, y) + f(y, x); empty where the bounds of the Edge say it. Evaluated like those, and no further.
     std::vector<BoundPair> bounds;

@@ -74,6 +74,7 @@ bool moves_with(const LinearForm& form, size_t loop) {
 void add_phases(LinearForm& a, const LinearForm& b) {
     a.steps = a.steps == b.steps || b.steps == 0 ? a.steps : a.steps == 0 ? b.steps : after_steps(a.steps, b.steps);
     a.has_floats = a.has_floats || b.has_floats;
+    a.is_clamped = a.is_clamped || b.is_clamped;
     for (size_t i = 0; i < a.has_phase.size(); i++) {
         a.has_phase[i] |= b.has_phase[i];
     }
@@ -300,7 +301,9 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
             return lose_dependence(arg(0), arg(1));
         case ExprKind::Min:
         case ExprKind::Max:
-            return look_through_extremum(arg(0), arg(1));
+            form = look_through_extremum(arg(0), arg(1));
+            form.is_clamped = form.is_clamped || !form.is_invariant();
+            return form;
         case ExprKind::Likely:
             form = arg(0);
             form.is_likely = true;
@@ -313,6 +316,7 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
                 form.has_offset = false;
                 form.steps = arg(0).steps;
                 form.has_floats = arg(0).has_floats;
+                form.is_clamped = arg(0).is_clamped;
                 for (size_t i = 0; i < form.has_phase.size(); i++) {
                     form.has_phase[i] = moves_with(arg(0), i) || arg(0).has_phase[i];
                 }
@@ -321,6 +325,7 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
         case ExprKind::Select:
             form = look_through_select(arg(1), arg(2));
             add_phases(form, arg(0));
+            form.is_clamped = form.is_clamped || !form.is_invariant();
             return form;
         case ExprKind::Extern:
         case ExprKind::Intrinsic:

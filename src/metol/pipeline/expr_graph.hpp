@@ -77,6 +77,7 @@ struct LinearForm {
     uint64_t steps = 0;
     bool has_floats = false;  // something on the way is a float, and rounded after
     bool is_likely = false;   // it was tagged as the likely branch of a select
+    bool is_clamped = false;  // it moves, but between bounds, as the coordinates of a boundary condition do
 
     bool is_constant() const;   // a known number
     bool is_invariant() const;  // known not to move with any loop

@@ -22,6 +22,7 @@ struct AccessGroup {
     int32_t count = 0;
     bool has_parameter = false;
     bool has_floats = false;
+    std::vector<uint8_t> is_clamped;                            // [dimensions]
     std::vector<std::set<std::pair<double, int32_t>>> offsets;  // [dimensions] known ones, or one a load where unknown
     std::set<uint64_t> step_ways;                               // of loads that step, how
     std::set<Offset> positions;                                 // those of loads all of whose offsets are whole numbers
@@ -71,6 +72,7 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
         group = groups.insert(groups.end(), AccessGroup{});
         group->jacobian = jacobian;
         group->offsets.resize(coordinates.size());
+        group->is_clamped.resize(coordinates.size());
     }
     group->count++;
     group->has_parameter = group->has_parameter || std::ranges::any_of(coordinates, [&](int32_t coordinate) {
@@ -85,6 +87,7 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
         const double offset = static_cast<double>(form.offset.numerator) / static_cast<double>(form.offset.denominator);
         steps = form.steps == 0 ? steps : after_steps(steps, after_steps(form.steps, d));
         group->has_floats = group->has_floats || form.has_floats;
+        group->is_clamped[d] |= form.is_clamped;
         group->offsets[d].insert({form.has_offset ? offset : 0.0, form.has_offset ? -1 : coordinates[d]});
     }
     if (steps != 0) {
@@ -101,6 +104,7 @@ std::vector<Access> finish(const std::vector<AccessGroup>& groups) {
         access.has_parameter = group.has_parameter;
         access.step_ways = static_cast<int32_t>(group.step_ways.size());
         access.has_floats = group.has_floats;
+        access.is_clamped = group.is_clamped;
         for (const auto& offsets : group.offsets) {
             const double span = offsets.rbegin()->first - offsets.begin()->first;
             access.offset_span.push_back(static_cast<int32_t>(std::ceil(span)));

@@ -52,6 +52,7 @@ EffectiveAccess direct_access(const Access& access, int producer) {
         out.jacobian.push_back(derivatives);
         out.phases.push_back(phases);
         out.distinct.push_back(access.distinct_offsets[d]);
+        out.clamped[d] = !access.is_clamped.empty() && access.is_clamped[d];
     }
     return out;
 }
@@ -147,6 +148,7 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
         std::array<double, kMaxLoops> derivatives{};
         std::bitset<kMaxLoops> phases;
         double distinct = inner.distinct[d];
+        out.clamped[d] = inner.clamped[d];
         for (size_t i = 0; i < inlined.loops.size(); i++) {
             const double slope = inner.jacobian[d][i];
             const auto dim = static_cast<size_t>(inlined.loops[i].pure_dim);
@@ -159,6 +161,7 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
             if (slope == 0) {
                 continue;
             }
+            out.clamped[d] = out.clamped[d] || outer.clamped[dim];
             for (size_t k = 0; k < kMaxLoops; k++) {
                 derivatives[k] += outer.jacobian[dim][k] == 0 ? 0 : slope * outer.jacobian[dim][k];
             }
@@ -202,6 +205,7 @@ void include(std::vector<EffectiveAccess>& accesses, EffectiveAccess&& access) {
     same->added_share = added / asked * once_share(static_cast<double>(both.size()), asked);
     same->offsets = std::move(both);
     same->step_ways = std::max(same->step_ways, access.step_ways);
+    same->clamped |= access.clamped;
     same->has_floats = same->has_floats || access.has_floats;
     count_offsets(*same);
 }

@@ -19,6 +19,7 @@ struct EffectiveAccess {
     std::vector<double> distinct;                         // [dimensions] different offsets
     std::vector<Offset> offsets;                          // [count] in order; empty where they are not known
     bool is_clamped = false;                              // through an inlined boundary condition
+    DimSet clamped;           // dimensions of the producer whose coordinate moves between bounds
     int step_ways = 0;        // on which a coordinate stays for several turns of a loop, as x / 2 does
     bool has_floats = false;  // on the way, a coordinate is a float
     int32_t part = 0;         // as `Access::part`

@@ -14,10 +14,6 @@ namespace metol::cpu {
 
 namespace {
 
-// Halide splits the iterations near a border off the loops whose bounds it can solve for. It can at root; inside the
-// loops of others, often not, and every lane of a load through an inlined boundary condition is clamped and gathered.
-constexpr double kClampedShareAtRoot = 0.02;
-constexpr double kClampedShareInside = 0.5;
 // Vectors of this size can leave lanes out (AVX-512). With narrower ones compilers go through the lanes one by one, or
 // use instructions that take as long.
 constexpr int kMaskedVectorBytes = 64;
@@ -229,7 +225,7 @@ double GroupFeaturizer::contested_share(const StageContext& context) {
 
 // Does lowering unroll the tile? A guarded gather is a branch for each lane: where a remainder is always guarded, as in
 // updates of outputs and where a loaded value is a coordinate, vectors that gather run one after the other
-// (lower/cpu.py).
+// (lower/nest_loops.py).
 bool GroupFeaturizer::is_unrolled(const StageContext& context) const {
     const Stage& stage = index_.stage(context.id);
     if (context.nest.vector_loop < 0 || context.tile_points <= context.nest.vector_width) {
@@ -273,16 +269,15 @@ void GroupFeaturizer::roll(StageContext& context, float* out) const {
     out[k_unrolled_loop_extent] = 1;
 }
 
-TileShape GroupFeaturizer::tile_of(const StageContext& context) const {
+TileShape GroupFeaturizer::tile_of(const StageContext& context) {
     const Stage& stage = index_.stage(context.id);
-    const bool is_root = nest_[stage.func].placement == Placement::Root;
     return {context.nest.vector_loop,
             context.nest.vector_width,
             machine_.vector_bytes,
             stage.loops.size(),
             context.tile,
             has_lanes_apart(context) && machine_.vector_bytes < kMaskedVectorBytes,
-            is_root ? kClampedShareAtRoot : kClampedShareInside};
+            clamped_share(context)};
 }
 
 // Lanes of dense loads that are loaded one by one where each has a condition: no instruction of AVX2 does so for fewer

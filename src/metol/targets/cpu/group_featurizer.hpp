@@ -158,7 +158,12 @@ class GroupFeaturizer {
     // Lines that a Stage asks for ahead, in all.
     double lines_prefetched(const StageContext& context);
     void measure_working_sets(const StageContext& context, float* out);
-    TileShape tile_of(const StageContext& context) const;
+    TileShape tile_of(const StageContext& context);
+    // The share of the vectors of a Stage that are in the turns which Halide splits off a loop, at the borders of what
+    // the Stage computes along one of its own.
+    double border_share(const StageContext& context, size_t own_loop);
+    // The share that clamp their lanes, where a coordinate which they move has bounds.
+    double clamped_share(const StageContext& context);
     Turns innermost_turns(const StageContext& context) const;
     double turns_loaded_for(const EffectiveAccess& access, const Turns& turns, int stage) const;
     // Dimensions of an inlined Func along which the compiler does not see that two points ask for the same value.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schedule/tilings.hpp"
+#include "targets/cpu/borders.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
 
 namespace metol::cpu {
@@ -138,7 +139,9 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
             (producer.bytes_per_point() >= kBroadcastBytes ? loads.dense : loads.scalar) = distinct;
             break;
         case VectorAccess::Dense: {
-            const double clamped = tile.is_lane_by_lane ? 1 : access.is_clamped ? tile.clamped_share : 0;
+            const double clamped = tile.is_lane_by_lane                         ? 1
+                                   : is_clamped_along(access, tile.vector_loop) ? tile.clamped_share
+                                                                                : 0;
             const double taps = rows.dim < 0 ? 1 : access.distinct[static_cast<size_t>(rows.dim)];
             const double vectors = std::max(1.0, std::ceil(stride) / places_inside(access, rows, tile));
             const double straddling = straddling_share(taps, layout.row_period, tile.vector_bytes);

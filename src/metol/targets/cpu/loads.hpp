@@ -22,7 +22,7 @@ struct TileShape {
     size_t loops;  // of the Stage
     Trips points;
     bool is_lane_by_lane;  // a condition of each lane says whether it is loaded
-    // Share of the loads through an inlined boundary condition that still clamp each lane, and so gather.
+    // Share of the loads whose lanes move between bounds that still clamp each lane, and so gather.
     double clamped_share;
 };
 
