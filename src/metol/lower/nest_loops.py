@@ -186,7 +186,8 @@ class StageLoops:
             return Directive(self.stage.func, self.stage.index, call, tuple(args), path)
 
         made = [branch(Call.SPECIALIZE, [n for pair in factors for n in pair], ())]
-        sides = self._sides_inside()
+        # With all sizes constant, compilers spread gathers out, which takes longer.
+        sides = set() if tails.indexes_by_value(self.stage) else self._sides_inside()
         if sides:
             exact = [n for d in sorted(sides) for n in (d, self.estimate[d].min, self.estimate[d].extent)]
             made.append(branch(Call.SPECIALIZE_SIZE, exact, (0,)))

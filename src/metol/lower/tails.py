@@ -100,14 +100,14 @@ class TailRule:
             return False
         if stage.has_predicate:  # Halide 21 takes what it reads beyond it for needed
             return False
-        return not self._indexes_by_value(stage) and not self._reads_more(stage, loop, with_inside=True)
+        return not self.indexes_by_value(stage) and not self._reads_more(stage, loop, with_inside=True)
 
     def has_two_versions(self, stage: _core.Stage) -> bool:
         """Does this Stage get a version for sizes of at least a tile beside the guarded one?"""
         func = self.dag.funcs[stage.func]
         is_consumed = stage.func in self.consumed_outputs
         is_alone = not is_consumed and stage.func not in self.share_loops
-        is_shiftable = not self.may_alias and is_alone and not self._indexes_by_value(stage)
+        is_shiftable = not self.may_alias and is_alone
         return not self.is_unsafe and func.is_output and len(func.stages) == 1 and is_shiftable
 
     def first_split(
@@ -130,9 +130,7 @@ class TailRule:
             return Tail.SHIFT_INWARDS
         if size is OutputSize.ESTIMATED and func.is_output and not stage.loops[loop].is_rvar:
             return self._fixed_split(stage, func.estimate[stage.loops[loop].pure_dim].extent, factor)
-        is_guarded = (
-            func.is_output or len(func.stages) > 1 or stage.loops[loop].is_rvar or self._indexes_by_value(stage)
-        )
+        is_guarded = func.is_output or len(func.stages) > 1 or stage.loops[loop].is_rvar or self.indexes_by_value(stage)
         if is_guarded:
             return Tail.GUARD_WITH_IF
         if self._reads_more(stage, loop):
@@ -150,7 +148,7 @@ class TailRule:
         """The tail of the first split of an output's loop whose extent is known."""
         if extent % factor == 0:
             return Tail.ROUND_UP
-        can_shift = extent >= factor and stage.index == 0 and not self.may_alias and not self._indexes_by_value(stage)
+        can_shift = extent >= factor and stage.index == 0 and not self.may_alias
         return Tail.SHIFT_INWARDS if can_shift else Tail.GUARD_WITH_IF
 
     def _unsafe_split(self, stage: _core.Stage, loop: int, factor: int) -> Tail:
@@ -329,12 +327,12 @@ class TailRule:
             before, after = (list(map(_hull, *pair)) for pair in zip(known, regions, strict=True))
             required[edge.producer] = (before, after)
 
-    def _indexes_by_value(self, stage: _core.Stage) -> bool:
+    def indexes_by_value(self, stage: _core.Stage) -> bool:
         """Does the Stage, or anything inlined into it, use a loaded value as a coordinate?"""
         if stage.has_data_dependent_read or stage.has_data_dependent_write:
             return True
         return any(
-            self._indexes_by_value(self._inlined_stage(edge.producer))
+            self.indexes_by_value(self._inlined_stage(edge.producer))
             for edge in stage.edges
             if edge.producer in self.inlined
         )

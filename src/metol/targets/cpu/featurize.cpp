@@ -224,22 +224,17 @@ double GroupFeaturizer::contested_share(const StageContext& context) {
 }
 
 // Does lowering unroll the tile? A guarded gather is a branch for each lane: where a remainder is always guarded, as in
-// updates of outputs and where a loaded value is a coordinate, vectors that gather run one after the other
-// (lower/nest_loops.py).
+// updates of outputs and, but for outputs, where a loaded value is a coordinate, vectors that gather run one after the
+// other (lower/nest_loops.py).
 bool GroupFeaturizer::is_unrolled(const StageContext& context) const {
     const Stage& stage = index_.stage(context.id);
     if (context.nest.vector_loop < 0 || context.tile_points <= context.nest.vector_width) {
         return true;
     }
-    const auto indexes_by_value = [&](int32_t id) {
-        return index_.stage(id).has_data_dependent_read || index_.stage(id).has_data_dependent_write;
-    };
-    const bool is_by_value =
-        indexes_by_value(context.id) || std::ranges::any_of(context.reads.inlined, [&](const InlinedUse& use) {
-            return indexes_by_value(index_.func(use.func).stages.front());
-        });
+    const bool is_by_value = indexes_by_value(index_, nest_, context.id);
     const bool has_updates = index_.func(stage.func).stages.size() > 1;
-    if (!is_by_value && (!has_updates || rounds_vectors_up(index_, nest_, context.id))) {
+    const bool has_two_versions = index_.func(stage.func).is_output && !is_guarded(index_, nest_, stage.func, 0);
+    if (has_two_versions || (!is_by_value && (!has_updates || rounds_vectors_up(index_, nest_, context.id)))) {
         return true;
     }
     const auto v = static_cast<size_t>(context.nest.vector_loop);

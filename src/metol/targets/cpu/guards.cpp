@@ -119,8 +119,21 @@ bool is_cut_short(const PipelineIndex& index, const LoopNest& nest, Regions& reg
 
 }  // namespace
 
+bool indexes_by_value(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const auto does = [&](const Stage& stage) {
+        return stage.has_data_dependent_read || stage.has_data_dependent_write;
+    };
+    return does(index.stage(stage_id)) ||
+           std::ranges::any_of(effective_reads(index, nest, stage_id)->inlined, [&](const InlinedUse& use) {
+               return does(index.stage(index.func(use.func).stages.front()));
+           });
+}
+
 bool has_exact_side(const PipelineIndex& index, const LoopNest& nest, int output, int dim) {
     const int stage_id = index.func(output).stages.front();
+    if (indexes_by_value(index, nest, stage_id)) {
+        return false;
+    }
     const std::vector<Trips>& levels = nest[output].stages.front().levels;
     int outermost = static_cast<int>(levels.size());  // level with a guest
     for (const FuncSchedule* guest : nest.funcs) {
@@ -171,14 +184,13 @@ bool reads_more_input(const PipelineIndex& index, const LoopNest& nest, int func
 
 bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int dim) {
     const Func& own = index.func(func);
-    const Stage& stage = index.stage(own.stages.front());
-    if (own.stages.size() > 1 || stage.has_data_dependent_read || nest[func].slide_dim == dim) {
+    if (own.stages.size() > 1 || nest[func].slide_dim == dim) {
         return true;
     }
     if (own.is_output) {  // those that others read, or that share loops, have no other version
         return !index.consumers[static_cast<size_t>(func)].empty() || nest[func].leader() >= 0 || !own.joint.empty();
     }
-    return reads_more_input(index, nest, func, dim);
+    return indexes_by_value(index, nest, own.stages.front()) || reads_more_input(index, nest, func, dim);
 }
 
 bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int stage_id) {

@@ -9,6 +9,9 @@
 
 namespace metol::cpu {
 
+// Does a Stage, or what is inlined into it, use a loaded value as a coordinate?
+bool indexes_by_value(const PipelineIndex& index, const LoopNest& nest, int stage_id);
+
 // Does a Func's loop along a dimension end with a guard, in the version for large outputs?
 bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int dim);
 
