@@ -10,7 +10,7 @@ from small_pipelines import blur
 from metol import autoschedule
 from metol.errors import MetolError, UnsupportedTargetError
 from metol.targets import choose_machine, parse_target
-from metol.targets.cpu.host import available_cpus, detect_caches, parse_cpu_list
+from metol.targets.cpu.host import available_cpus, detect_caches, page_fault_seconds_per_byte, parse_cpu_list
 from metol.targets.cpu.machine import CpuMachine, MachineFormatError, default_cache_directory
 from metol.targets.cpu.rates import MemoryRates, OperationRates, OverheadRates
 
@@ -142,8 +142,42 @@ def test_detect_returns_the_saved_calibration(tmp_path: Path) -> None:
     assert CpuMachine.detect(AVX2, cache_directory=tmp_path) == machine
 
 
-def test_detect_returns_defaults_without_a_calibration(tmp_path: Path) -> None:
-    assert CpuMachine.detect(AVX2, cache_directory=tmp_path) == CpuMachine.default(AVX2)
+def test_without_a_calibration_detect_measures_what_new_pages_cost_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = CpuMachine.default(AVX2, threads=2)
+    monkeypatch.setattr("metol.targets.cpu.machine.page_fault_seconds_per_byte", lambda: 3e-10)
+    found = CpuMachine.detect(AVX2, threads=2, cache_directory=tmp_path)
+    assert found.memory.page_fault_seconds_per_byte == 3e-10
+    alone, together = (
+        getattr(found.memory, name) / getattr(default.memory, name)
+        for name in ("page_fault_seconds_per_byte", "page_fault_seconds_per_byte_all_threads")
+    )
+    assert together == pytest.approx(alone)
+    assert found.with_pages(default.memory.page_fault_seconds_per_byte).rows() == default.rows()
+
+
+def test_a_calibration_has_measured_new_pages_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = replace(CpuMachine.default(AVX2).with_pages(7e-10), is_calibrated=True)
+    machine.save(machine.cache_path(tmp_path))
+    monkeypatch.setattr("metol.targets.cpu.machine.page_fault_seconds_per_byte", lambda: 3e-10)
+    assert CpuMachine.detect(AVX2, cache_directory=tmp_path).memory.page_fault_seconds_per_byte == 7e-10
+
+
+def test_what_new_pages_cost_is_rounded_so_that_it_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(seconds: float) -> float:
+        page_fault_seconds_per_byte.cache_clear()
+        monkeypatch.setattr("metol.targets.cpu.host._first_touch_seconds", lambda: seconds * (4 << 20))
+        return page_fault_seconds_per_byte()
+
+    assert measured(5.9e-10) == measured(7.1e-10) == pytest.approx(2**-30.5)
+    assert measured(7.9e-10) == pytest.approx(2**-30)
+    # What no machine takes is a disturbance.
+    assert measured(-1e-9) == pytest.approx(2e-11, rel=0.2)
+    assert measured(1e-6) == pytest.approx(4e-9, rel=0.2)
+    page_fault_seconds_per_byte.cache_clear()
+    monkeypatch.undo()
+    assert 1e-11 < page_fault_seconds_per_byte() < 1e-8
 
 
 def test_detect_notes_a_calibration_that_cannot_be_read(tmp_path: Path) -> None:

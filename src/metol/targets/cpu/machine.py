@@ -15,7 +15,7 @@ import platformdirs
 
 from metol.destinations import write_text
 from metol.errors import MachineFormatError, UnsupportedTargetError
-from metol.targets.cpu.host import available_cpus, cpu_name, detect_caches
+from metol.targets.cpu.host import available_cpus, cpu_name, detect_caches, page_fault_seconds_per_byte
 from metol.targets.cpu.rates import (
     CoreClass,
     MemoryRates,
@@ -167,7 +167,9 @@ class CpuMachine:
     def detect(
         cls, target: str = "host", *, threads: int | None = None, cache_directory: Path | None = None
     ) -> "CpuMachine":
-        """Return the saved calibration of this machine, or what `default` returns where there is none.
+        """Return the saved calibration of this machine; where there is none, what `default` returns, but for new pages.
+
+        What these cost is measured, in some milliseconds, for it differs more between machines than anything else.
 
         Args:
             target: A Halide target string, or ``host``.
@@ -177,7 +179,7 @@ class CpuMachine:
         Raises:
             UnsupportedTargetError: Halide does not know the target.
         """
-        machine = cls.default(target, threads=threads)
+        machine = cls.default(target, threads=threads).with_pages(page_fault_seconds_per_byte())
         path = machine.cache_path(cache_directory)
         if not path.is_file():
             return machine
@@ -185,6 +187,24 @@ class CpuMachine:
             return cls.load(path)
         except (MachineFormatError, OSError) as error:
             return replace(machine, notes=(f"The saved calibration is not used. {error} Run `metol calibrate` again.",))
+
+    def with_pages(self, page_fault_seconds_per_byte: float) -> "CpuMachine":
+        """Return the same machine with another price of new pages.
+
+        Args:
+            page_fault_seconds_per_byte: As in `MemoryRates`, of one thread; that of all threads goes along.
+        """
+        memory = self.memory
+        more = page_fault_seconds_per_byte / memory.page_fault_seconds_per_byte
+        all_threads = more * memory.page_fault_seconds_per_byte_all_threads
+        return replace(
+            self,
+            memory=replace(
+                memory,
+                page_fault_seconds_per_byte=page_fault_seconds_per_byte,
+                page_fault_seconds_per_byte_all_threads=all_threads,
+            ),
+        )
 
     def cache_path(self, cache_directory: Path | None = None) -> Path:
         """Return where the calibration of this machine is kept."""
