@@ -153,6 +153,9 @@ struct Stage {
     int32_t narrowest_bytes = 4;        // of the types computed with: decides the native vector width
     int32_t widest_bytes = 4;
     int32_t expr_branching = 1;             // Strahler number: the least registers that evaluate its values
+    std::vector<float> unchanged_ops;       // [41] of op_histogram, what all steps of a reduction have in common
+    float chained_cycles = 0;               // of an update: from what it loads of its own Func to what it stores
+    float chained_ops = 0;                  // operations of all chains from there, a sum counted as one
     bool has_data_dependent_read = false;   // a load indexes another load
     bool has_data_dependent_write = false;  // scatter: a left-hand side indexes a load
     bool is_undef = false;                  // the definition is `undef`: no code, leave it unscheduled

@@ -47,9 +47,9 @@ class FusedAdditions {
     // The Funcs one of whose values is added here, and would be multiplied, too, if it were a product that is inlined.
     std::vector<int32_t> loads_taken(const ExprNode& node) const;
 
-  private:
     bool is_used_once(int32_t id) const;
 
+  private:
     const ExprGraph& graph_;
     std::vector<int32_t> uses_;
 };

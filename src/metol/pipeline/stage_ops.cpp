@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "branching.hpp"
+#include "chains.hpp"
 
 namespace metol {
 namespace {
@@ -278,7 +279,13 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     // nothing about loops.
     stage.promised_loops = LoopMarks(graph, ExprKind::Load, stage.loops.size()).of(roots.promised);
     stage.op_histogram.assign(kOpClassCount, 0.0f);
+    stage.unchanged_ops.assign(kOpClassCount, 0.0f);
     const auto count = [&](OpClass op, float n = 1) { stage.op_histogram[static_cast<size_t>(op)] += n; };
+    NodeFinder changes(graph, [&](const ExprNode& node) {  // from one step of a reduction to the next
+        return (node.kind == ExprKind::Load && node.producer == stage.func) ||
+               (node.kind == ExprKind::LoopVariable && stage.loops[static_cast<size_t>(node.loop)].is_reduction);
+    });
+    const bool is_reduction = std::ranges::any_of(stage.loops, &LoopDim::is_reduction);
     NodeFinder loads(graph, is_load);
     std::map<int32_t, std::vector<AccessGroup>> groups;
     std::map<int32_t, float> added;  // loads of each producer that go into an addition
@@ -299,10 +306,15 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
         }
         note_width(node, narrowest, widest);
         if (node.kind != ExprKind::Load) {
-            count(classify(graph, node));
+            const bool is_unchanged = is_reduction && !changes.finds_in(id);
+            const auto count_both = [&](OpClass op, float n) {
+                count(op, n);
+                stage.unchanged_ops[static_cast<size_t>(op)] += is_unchanged ? n : 0;
+            };
+            count_both(classify(graph, node), 1);
             if (additions.takes_product(node)) {
-                count(OpClass::MulFloat, -1);
-                count(OpClass::MulAddFloat);
+                count_both(OpClass::MulFloat, -1);
+                count_both(OpClass::MulAddFloat, 1);
             }
             for (int32_t producer : additions.loads_taken(node)) {
                 added[producer]++;
@@ -322,6 +334,9 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     stage.narrowest_bytes = narrowest;
     stage.widest_bytes = widest;
     stage.expr_branching = strahler_number(graph, roots.values);
+    const ChainOfSteps chain = chain_of_steps(graph, roots.values, stage.func);
+    stage.chained_cycles = chain.cycles;
+    stage.chained_ops = chain.operations;
     for (int32_t coordinate : roots.coordinates) {
         stage.has_data_dependent_write = stage.has_data_dependent_write || loads.finds_in(coordinate);
     }
@@ -370,6 +385,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
                                  [&](int32_t id) { return graph.node(id).kind == ExprKind::Undef; });
     if (stage.is_undef) {
         stage.op_histogram.assign(kOpClassCount, 0.0f);  // it generates no code
+        stage.unchanged_ops = stage.op_histogram;
         stage.stepped_addresses = 0;
     }
 }

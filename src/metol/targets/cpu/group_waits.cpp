@@ -16,9 +16,16 @@ namespace {
 constexpr double kLookAhead = 256;
 
 // Of so many steps in a row, each with so many vectors of its own, the share that wait for the one before.
-double waiting_share(double vectors, double steps) {
+double waiting_share(double operations, double vectors, double steps) {
     // Each step loads about as much as it computes.
-    return std::max(0.0, 1 - kLookAhead / (2 * vectors * steps));
+    return std::max(0.0, 1 - kLookAhead / (2 * operations * vectors * steps));
+}
+
+// What a step computes from a value of the step before: a sum adds once.
+double operations_a_value(const PipelineIndex& index, int stage_id) {
+    const Stage& stage = index.stage(stage_id);
+    const auto values = static_cast<double>(index.func(stage.func).value_bytes.size());
+    return std::max(1.0, stage.chained_ops / values);
 }
 
 // Where the loops of a scan step on.
@@ -92,7 +99,7 @@ bool GroupFeaturizer::are_apart(const StageContext& context) {
 }
 
 void GroupFeaturizer::count_waits(const StageContext& context, double sums, double steps, double turns, float* out) {
-    const double waiting = waiting_share(sums, turns);
+    const double waiting = waiting_share(operations_a_value(index_, context.id), sums, turns);
     if (waiting == 0) {
         return;
     }
@@ -118,7 +125,8 @@ void GroupFeaturizer::count_waits_of_scan(const StageContext& context, const Sca
     const double registers = std::max(1.0F, out[k_registers_per_vector]);
     const double vectors = loops.points_a_step / context.nest.vector_width * registers;
     const auto back = static_cast<double>(scan.back);
-    const double waiting = waiting_share(vectors, loops.in_a_row * loops.unrolled / back);
+    const double waiting =
+        waiting_share(operations_a_value(index_, context.id), vectors, loops.in_a_row * loops.unrolled / back);
     if (waiting == 0) {
         return;
     }

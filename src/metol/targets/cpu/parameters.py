@@ -38,10 +38,11 @@ _LEAST_SHARE_BEYOND: Final = 0.2
 # A store to a line that another core may have written to since. In schedules of random programs it cost from nothing to
 # 150 ns, by chance, and this in the geometric mean.
 _CONTESTED_STORE_SECONDS: Final = 5e-9
-# A result is there after so many times what one of many additions takes that wait for nothing: float32 after four
-# cycles of two each, integers after one.
-_CHAINED_FLOATS: Final = 8.0
-_CHAINED_INTEGERS: Final = 2.0
+# A result is there after so many times what one of many additions takes that wait for nothing, of which a cycle has
+# two: float32 after four cycles, integers after one.
+_ADDITIONS_A_CYCLE: Final = 2.0
+_CHAINED_FLOATS: Final = 4 * _ADDITIONS_A_CYCLE
+_CHAINED_INTEGERS: Final = 1 * _ADDITIONS_A_CYCLE
 # The same of what is stored and loaded again: eight cycles.
 _SPILL: Final = 16.0
 _VECTOR_REGISTERS: Final = {64: 32, 32: 16, 16: 16}
@@ -182,9 +183,12 @@ def _seconds_by_class(rates: OperationRates) -> Mapping[str, float]:
 
 
 def _op_counts(stage: _core.Stage) -> Iterator[tuple[str, float]]:
-    """Operations a point by class; addresses that move by known steps are added to once an iteration, all together."""
-    for op, count in zip(op_classes(), stage.op_histogram, strict=True):
-        yield op.name, count - (stage.stepped_addresses if op.name == "Address" else 0.0)
+    """Operations a point by class; addresses that move by known steps are added to once an iteration, all together.
+
+    What all steps of a reduction have in common is computed before the first of them.
+    """
+    for op, count, unchanged in zip(op_classes(), stage.op_histogram, stage.unchanged_ops, strict=True):
+        yield op.name, count - unchanged - (stage.stepped_addresses if op.name == "Address" else 0.0)
 
 
 def _register_seconds(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> float:
@@ -203,9 +207,10 @@ def _added_seconds_share(dag: PipelineDag, stage: _core.Stage, seconds_by_class:
 
 
 def _chained_step_seconds(machine: CpuMachine, stage: _core.Stage) -> float:
-    """Seconds from one addition to a sum of a Stage to the next."""
+    """Seconds from one step of an update to the next that goes on with its result: one addition at least."""
     adds_floats = any(count > 0 for name, count in _op_counts(stage) if name in ("AddFloat", "MulAddFloat"))
-    return (_CHAINED_FLOATS if adds_floats else _CHAINED_INTEGERS) * machine.operations.f32_fma_seconds
+    addition = _CHAINED_FLOATS if adds_floats else _CHAINED_INTEGERS
+    return max(addition, _ADDITIONS_A_CYCLE * stage.chained_cycles) * machine.operations.f32_fma_seconds
 
 
 def _scalar_point_seconds(machine: CpuMachine, dag: PipelineDag, stage: _core.Stage) -> float:
