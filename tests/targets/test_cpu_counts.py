@@ -59,12 +59,14 @@ def test_tasks_that_cover_more_than_there_is_run_whole_unless_they_are_guarded(n
     wasted = 0
     for leaf in leaves_of(space):
         iterations = column(space, leaf, "loop_iterations")
+        unrolled = column(space, leaf, "unrolled_loop_extent")
         for schedule in leaf.describe():
             func = dag.funcs[schedule.func]
             region = [side.extent for side in func.root_region]
             for stage, nest in zip(func.stages, schedule.stages, strict=True):
                 loops = [loop.pure_dim for loop in dag.stages[stage].loops]
-                if any(dim < 0 for dim in loops):
+                is_rolled = unrolled[stage] == 1 and math.prod(nest.levels[-1]) > nest.vector_width
+                if is_rolled or any(dim < 0 for dim in loops):
                     continue
                 needed = math.prod(-(-region[dim] // nest.levels[-1][i]) for i, dim in enumerate(loops))
                 run = math.prod(math.prod(level) for level in nest.levels[:-1])

@@ -1,10 +1,29 @@
 #include "schedule/growth.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include "pipeline/bounds.hpp"
 
 namespace metol {
 
 namespace {
+
+// The input that a Func copies place by place, as far as `box` goes, as the one does that a boundary condition makes of
+// an image; the Func itself where it is no such copy.
+const Func& copied(const PipelineDag& dag, const Func& func, std::span<const Interval> box) {
+    if (func.is_input || func.stages.size() != 1) {
+        return func;
+    }
+    const Stage& stage = dag.stages[static_cast<size_t>(func.stages.front())];
+    if (!stage.is_identity || stage.edges.size() != 1 || stage.edges.front().bounds.size() != box.size()) {
+        return func;
+    }
+    std::vector<Interval> read(box.size());
+    evaluate(stage.edges.front().bounds, box, read);
+    const Func& source = dag.funcs[static_cast<size_t>(stage.edges.front().producer)];
+    return source.is_input && std::ranges::equal(read, box) ? source : func;
+}
 
 // The dimensions of what an edge reads that grow where its Stage goes further along one of its pure dimensions: beyond
 // its first point, or beyond all that there is at every size. Of an input, those that are not read whole all the same.
@@ -30,11 +49,12 @@ Grown grown_by(const PipelineDag& dag, const Stage& stage, const Edge& edge, int
     std::vector<Interval> more(edge.bounds.size());
     evaluate(edge.bounds, here, fewer);
     evaluate(edge.bounds, further, more);
+    const Func& source = copied(dag, producer, more);
     Grown grown;
     for (size_t d = 0; d < more.size(); d++) {
         // A number in the algorithm may be what the size is estimated as, and does not change with it.
-        const bool is_known = producer.is_size_read && d < producer.estimate.size();
-        const bool is_whole = is_known && more[d] == producer.estimate[d];
+        const bool is_known = source.is_size_read && d < source.estimate.size();
+        const bool is_whole = is_known && more[d] == source.estimate[d];
         grown.dims[d] = more[d] != fewer[d] && !is_whole;
         const bool is_closed =
             !producer.is_input || (producer.estimate[d].min <= more[d].min && more[d].max <= producer.estimate[d].max);

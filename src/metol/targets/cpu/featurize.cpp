@@ -9,6 +9,7 @@
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/registers.hpp"
 #include "targets/cpu/storage.hpp"
+#include "targets/cpu/unrolling.hpp"
 
 namespace metol::cpu {
 
@@ -223,37 +224,6 @@ double GroupFeaturizer::contested_share(const StageContext& context) {
     return together * std::min(1.0, line / run);
 }
 
-// Does lowering unroll the tile? A guarded gather is a branch for each lane: where a remainder is always guarded, as in
-// updates of outputs and, but for outputs, where a loaded value is a coordinate, vectors that gather run one after the
-// other (lower/nest_loops.py).
-bool GroupFeaturizer::is_unrolled(const StageContext& context) const {
-    const Stage& stage = index_.stage(context.id);
-    if (context.nest.vector_loop < 0 || context.tile_points <= context.nest.vector_width) {
-        return true;
-    }
-    const bool is_by_value = indexes_by_value(index_, nest_, context.id);
-    const bool has_updates = index_.func(stage.func).stages.size() > 1;
-    const bool has_two_versions = index_.func(stage.func).is_output && !is_guarded(index_, nest_, stage.func, 0);
-    if (has_two_versions || (!is_by_value && (!has_updates || rounds_vectors_up(index_, nest_, context.id)))) {
-        return true;
-    }
-    const auto v = static_cast<size_t>(context.nest.vector_loop);
-    return std::ranges::all_of(context.reads.accesses, [&](const EffectiveAccess& access) {
-        const Func& producer = index_.func(access.producer);
-        const bool is_open = !producer.is_input && nest_[access.producer].placement == Placement::Unscheduled;
-        const int dense =
-            producer.is_input || producer.is_output ? producer.dense_dim : nest_[access.producer].innermost_dim;
-        for (size_t d = 0; d < access.jacobian.size(); d++) {
-            const double slope = access.jacobian[d][v];
-            const bool is_dense = slope == 1 && (is_open || static_cast<int>(d) == dense);
-            if (access.phases[d][v] || (slope != 0 && !is_dense)) {
-                return false;
-            }
-        }
-        return true;
-    });
-}
-
 // Makes the loops of the tile loops of single vectors.
 void GroupFeaturizer::roll(StageContext& context, float* out) const {
     const double vectors = context.tile_points / context.nest.vector_width;
@@ -449,7 +419,7 @@ void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow
     row.row.assign(kFeatureCount, 0.0F);
     float* out = row.row.data();
     count_events(context, out);
-    if (!is_unrolled(context)) {
+    if (context.tile_points > nest.vector_width && !unrolls_tile(index_, nest_, stage_id)) {
         roll(context, out);
     }
     context.iterations_of_tile = out[k_loop_iterations];

@@ -128,7 +128,6 @@ class GroupFeaturizer {
     void count_events(const StageContext& context, float* out);
     void measure_storage(const StageContext& context, float* out);
     void measure_reads(const StageContext& context, float* out);
-    bool is_unrolled(const StageContext& context) const;
     void roll(StageContext& context, float* out) const;
     bool are_apart(const StageContext& context);
     bool adds_up_beforehand(const StageContext& context) const;

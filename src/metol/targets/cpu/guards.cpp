@@ -193,17 +193,21 @@ bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int 
     return indexes_by_value(index, nest, own.stages.front()) || reads_more_input(index, nest, func, dim);
 }
 
-bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+bool rounds_tiles_up(const PipelineIndex& index, const LoopNest& nest, int stage_id, size_t loop) {
     const Stage& stage = index.stage(stage_id);
     const Func& func = index.func(stage.func);
-    const int vector_loop = nest_of(index, nest, stage_id).vector_loop;
-    if (func.is_output || func.stages.size() < 2 || stage.has_predicate || vector_loop < 0 ||
-        nest[stage.func].leader() >= 0 || is_leader(index, nest, stage.func)) {
+    if (func.is_output || func.stages.size() < 2 || stage.has_predicate || nest[stage.func].leader() >= 0 ||
+        is_leader(index, nest, stage.func)) {
         return false;
     }
-    const LoopDim& loop = stage.loops[static_cast<size_t>(vector_loop)];
-    return !loop.is_rvar && nest[stage.func].slide_dim != loop.pure_dim &&
-           !reads_more_input(index, nest, stage.func, loop.pure_dim);
+    const LoopDim& dim = stage.loops[loop];
+    return !dim.is_rvar && nest[stage.func].slide_dim != dim.pure_dim &&
+           !reads_more_input(index, nest, stage.func, dim.pure_dim);
+}
+
+bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const int vector_loop = nest_of(index, nest, stage_id).vector_loop;
+    return vector_loop >= 0 && rounds_tiles_up(index, nest, stage_id, static_cast<size_t>(vector_loop));
 }
 
 bool has_constant_extent(const PipelineIndex& index, const LoopNest& nest, Regions& regions, int func, int dim) {

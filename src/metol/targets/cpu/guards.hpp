@@ -15,8 +15,11 @@ bool indexes_by_value(const PipelineIndex& index, const LoopNest& nest, int stag
 // Does a Func's loop along a dimension end with a guard, in the version for large outputs?
 bool is_guarded(const PipelineIndex& index, const LoopNest& nest, int func, int dim);
 
-// Does a Stage of a Func with updates compute whole tiles along the loop that runs in vectors, without a guard, if no
-// value that it loads is a coordinate?
+// Does a Stage of a Func with updates compute whole tiles along a loop, without a guard, if no value that it loads is a
+// coordinate, and those are vectors or a window slides over them?
+bool rounds_tiles_up(const PipelineIndex& index, const LoopNest& nest, int stage_id, size_t loop);
+
+// The same of the loop that runs in vectors.
 bool rounds_vectors_up(const PipelineIndex& index, const LoopNest& nest, int stage_id);
 
 // Has the version of an output for large sizes one within for the estimated extent of a side, as it does of those that
