@@ -144,3 +144,40 @@ def test_a_scan_along_a_row_stays_in_a_register() -> None:
             assert (row["spilled_steps"] == 0) == is_carried
             seen.add(is_carried)
     assert seen == {False, True}
+
+
+def scans_along_rows(width: int) -> Iterator[tuple[_core.StageNest, dict[str, float]]]:
+    """Loop nests at root of a running sum along rows of so many integers, and their features."""
+    source, scan = image(width, WIDTH), hl.Func("scan")
+    steps = hl.RDom([(1, width - 1)], "steps")
+    scan[X, Y] = source[X, Y]
+    scan[steps, Y] += scan[steps - 1, Y]
+    dag = extract(finish(scan, sizes=(width, WIDTH)))
+    space = make_space(dag, target=SOME_TARGET)
+    func = func_named(dag, "scan")
+    stage = dag.funcs[func].stages[1]
+    leaves = space.rollout(space.root(), range(ROLLOUTS))
+    for leaf in (leaves.take([i]) for i in range(ROLLOUTS)):
+        (rows,) = space.featurize(leaf)
+        row = dict(zip(space.feature_table(), map(float, rows[stage]), strict=True))
+        yield leaf.describe()[func].stages[1], row
+
+
+@pytest.mark.parametrize(("width", "is_aligned"), [(1024, True), (1024 + 16, False)])
+def test_rows_a_page_apart_evict_each_other_where_more_are_scanned_at_once_than_a_set_holds(
+    width: int, is_aligned: bool
+) -> None:
+    """Rows of 4 KiB begin in the same set of the first cache, which has a line of eight or twelve of them."""
+    seen = set()
+    for nest, row in scans_along_rows(width):
+        *around, tile = [list(level)[:2] for level in nest.levels]
+        at_once = tile[1]
+        while around and around[-1][0] == 1:
+            at_once *= around.pop()[1]
+        if not around or at_once in range(8, 16):
+            continue
+        points = row["num_vectors"] * row["vector_size"] + row["num_scalars"]
+        is_evicted = row["segments_into_l2"] >= points
+        assert is_evicted == (is_aligned and at_once >= 16)
+        seen.add(at_once >= 16)
+    assert seen == {False, True}

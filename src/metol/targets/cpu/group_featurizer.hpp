@@ -147,6 +147,7 @@ class GroupFeaturizer {
     double masked_share(const StageContext& context);
     double masked_lanes(int producer, int width, const TileLoads& loads) const;
     bool masks_loads_alone(const StageContext& context) const;
+    double evicted_steps(const StageContext& context, double points);
     void measure_traffic(const StageContext& context, float* out);
     // The same as `footprint_of`, where rows that are whole go on to the next.
     Footprint runs_of(int func, const Box& box);

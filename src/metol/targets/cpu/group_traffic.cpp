@@ -207,6 +207,26 @@ Footprint GroupFeaturizer::followed_writes(const StageContext& context) {
     return followed;
 }
 
+// Steps of a scan that find the line of the step before evicted from the first cache: all of them, where the rows that
+// a step goes through begin so far apart that they want the same few sets, and are more than those hold.
+double GroupFeaturizer::evicted_steps(const StageContext& context, double points) {
+    const auto& scan = index_.scans[static_cast<size_t>(context.id)];
+    if (!scan) {
+        return 0;
+    }
+    Site step = context.chain.back();  // whose body is what happens between two steps
+    for (const Site& site : context.chain) {
+        if (site.stage == context.id && context.nest.levels[static_cast<size_t>(site.level)][scan->loop] > 1) {
+            step = site;
+        }
+    }
+    const int func = index_.stage(context.id).func;
+    const StorageShape shape{stored_box(nest_, regions_, func).intervals, innermost_dim(func),
+                             static_cast<double>(index_.func(func).bytes_per_point())};
+    const double wanted = conflicting_bytes(shape, regions_.written(context.id, step));
+    return wanted > static_cast<double>(machine_.l1_bytes) ? points : 0;
+}
+
 void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     std::vector<Read> producers;
@@ -268,7 +288,7 @@ void GroupFeaturizer::measure_traffic(const StageContext& context, float* out) {
     out[k_bytes_into_l1] = static_cast<float>(into[0] + (is_reread && alive > l1 ? written : 0));
     out[k_bytes_into_l2] = static_cast<float>(into[1] + (is_reread && alive > l2 ? written : 0));
     out[k_bytes_into_l3] = static_cast<float>(into[2] + (is_reread && alive > l3 ? written : 0));
-    out[k_segments_into_l2] = static_cast<float>(segments);
+    out[k_segments_into_l2] = static_cast<float>(segments + evicted_steps(context, points));
     out[k_lines_prefetched] = static_cast<float>(context.nest.prefetched >= 0 ? lines_prefetched(context) : 0);
     out[k_bytes_written_beyond_l2] = static_cast<float>(alive > l2 ? written : 0);
     out[k_segments_written_beyond_l3] =
