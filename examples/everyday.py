@@ -357,3 +357,58 @@ def matrix_product(side: int = 512) -> hl.Pipeline:
     product[r.x, r.y] += one[r.z, r.y] * other[r.x, r.z]
     product.set_estimates([(0, side), (0, side)])
     return hl.Pipeline(product)
+
+
+def perspective_warp(width: int = 1280, height: int = 720) -> hl.Pipeline:
+    """Return bytes of three interleaved channels as another camera sees them, between the four nearest pixels."""
+    source, view = image(width, height, 3, name="source", pixel=hl.UInt(8)), image(3, 3, name="view")
+    interleave(source)
+    output = hl.Func("output")
+    x, y, depth = (view[0, row] * X + view[1, row] * Y + view[2, row] for row in range(3))
+    x, y = x / depth, y / depth
+    left, top = hl.floor(x), hl.floor(y)
+
+    def corner(dx: int, dy: int) -> hl.Expr:
+        column = hl.clamp(hl.i32(left) + dx, 0, width - 1)
+        return hl.f32(source[column, hl.clamp(hl.i32(top) + dy, 0, height - 1), C])
+
+    above, below = (hl.lerp(corner(0, dy), corner(1, dy), x - left) for dy in (0, 1))
+    output[X, Y, C] = hl.u8(hl.clamp(hl.lerp(above, below, y - top), hl.f32(0), hl.f32(255)))
+    interleave(output.output_buffer())
+    output.set_estimates([(0, width), (0, height), (0, 3)])
+    return hl.Pipeline(output)
+
+
+def running_sums(width: int = 2048, height: int = 1024) -> hl.Pipeline:
+    """Return the sum of each pixel and all left of it; rows begin 8 KiB apart."""
+    source, sums = image(width, height, name="source"), hl.Func("sums")
+    r = hl.RDom([(1, width - 1)], "r")
+    sums[X, Y] = source[X, Y]
+    sums[r.x, Y] += sums[r.x - 1, Y]
+    sums.set_estimates([(0, width), (0, height)])
+    return hl.Pipeline(sums)
+
+
+def sorted_rows(columns: int = 16, rows: int = 40000) -> hl.Pipeline:
+    """Return rows of a few numbers, sorted by exchanges of neighbours, in as many rounds as there are columns."""
+    before: hl.ImageParam | hl.Func = image(columns, rows, name="source")
+    for number in range(columns):
+        after = hl.Func(f"round_{number}")
+        here, left, right = (before[hl.clamp(X + step, 0, columns - 1), Y] for step in (0, -1, 1))
+        is_left = number % 2 == X % 2
+        at_the_end = hl.select(is_left, columns - 1 == X, X == 0)
+        after[X, Y] = hl.select(at_the_end, here, is_left, hl.min(here, right), hl.max(here, left))
+        before = after
+    before.set_estimates([(0, columns), (0, rows)])
+    return hl.Pipeline(before)
+
+
+def blurred_across(width: int = 2048, height: int = 1536) -> hl.Pipeline:
+    """Return an image turned over its diagonal, each pixel a mean of five along its row, then along its column."""
+    source = image(width + 4, height + 4, name="source")
+    rows, turned, output = hl.Func("rows"), hl.Func("turned"), hl.Func("output")
+    rows[X, Y] = sum((source[X + i, Y] for i in range(5)), hl.f32(0)) / 5
+    turned[X, Y] = rows[Y, X]
+    output[X, Y] = sum((turned[X + i, Y] for i in range(5)), hl.f32(0)) / 5
+    output.set_estimates([(0, height), (0, width)])
+    return hl.Pipeline(output)

@@ -81,6 +81,10 @@ def test_each_is_scheduled_otherwise_without_its_part(
         ("inner_means", (320, 100), ".vectorize(r_x_u1_"),
         pytest.param("column_sums", (2000, 300), ".parallel(r_x_u1_", marks=pytest.mark.exhaustive),
         ("matrix_product", (128,), ".vectorize(r_x_u1_"),
+        ("perspective_warp", (320, 100), "output_branch_0"),
+        pytest.param("running_sums", (2048, 256), "sums.update(0)", marks=pytest.mark.exhaustive),
+        pytest.param("sorted_rows", (16, 2000), ".vectorize(", marks=pytest.mark.exhaustive),
+        pytest.param("blurred_across", (512, 384), ".vectorize(", marks=pytest.mark.exhaustive),
     ],
 )
 def test_what_people_write_is_scheduled_for_what_it_is(
