@@ -416,11 +416,12 @@ class Border:
     @property
     def last(self) -> int: ...
 
-def cpu_tile_orders(dag: PipelineDag, schedules: Sequence[FuncSchedule]) -> list[list[int]]:
-    """How the loops of the tiles of reductions nest, innermost first: [Stages][loops], none for other Stages."""
+def cpu_loop_plans(dag: PipelineDag, schedules: Sequence[FuncSchedule]) -> tuple[list[list[int]], list[list[int]]]:
+    """What lowering asks of finished loop nests.
 
-def cpu_whole_lane_levels(dag: PipelineDag, schedules: Sequence[FuncSchedule]) -> list[list[int]]:
-    """At which levels a loop along the vectors is never split, for what is inside has the borders: [Stages][levels]."""
+    How the loops of the tiles of reductions nest, innermost first: [Stages][loops], none for other Stages. And at which
+    levels a loop along the vectors is never split, for what is inside has the borders: [Stages][levels].
+    """
 
 def is_serial_on_gpu(stage: Stage, nest: StageNest, loop: int) -> bool:
     """Does each thread run a loop of a Stage by itself?"""

@@ -30,8 +30,7 @@ def cpu_directives(
         options: What the user promised about the outputs.
     """
     facts = facts_of_nests(dag, schedules)
-    orders = _core.cpu_tile_orders(dag, schedules)
-    whole_levels = _core.cpu_whole_lane_levels(dag, schedules)
+    orders, whole_levels = _core.cpu_loop_plans(dag, schedules)
     nests = {
         stage: StageLoops(
             dag,

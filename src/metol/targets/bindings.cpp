@@ -3,6 +3,8 @@
 
 #include <pybind11/stl.h>
 
+#include <utility>
+
 #include "schedule/pipeline_index.hpp"
 #include "targets/cpu/borders.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
@@ -66,24 +68,16 @@ void bind_targets(py::module_& m) {
                                                                                         METOL_FIELD(is_on_host);
 #undef METOL_FIELD
     m.def(
-        "cpu_tile_orders",
+        "cpu_loop_plans",
         [](const std::shared_ptr<metol::PipelineDag>& dag, const std::vector<const metol::FuncSchedule*>& schedules) {
             metol::LoopNest nest;
             nest.funcs = schedules;
-            return metol::cpu::tile_orders(metol::PipelineIndex(dag), nest);
+            const metol::PipelineIndex index(dag);
+            return std::pair(metol::cpu::tile_orders(index, nest), metol::cpu::whole_lane_levels(index, nest));
         },
         py::arg("dag"), py::arg("schedules"),
-        "How the loops of the tiles of reductions nest, innermost first: [Stages][loops].");
-    m.def(
-        "cpu_whole_lane_levels",
-        [](const std::shared_ptr<metol::PipelineDag>& dag, const std::vector<const metol::FuncSchedule*>& schedules) {
-            metol::LoopNest nest;
-            nest.funcs = schedules;
-            return metol::cpu::whole_lane_levels(metol::PipelineIndex(dag), nest);
-        },
-        py::arg("dag"), py::arg("schedules"),
-        "At which levels a loop along the vectors is never split, for what is inside has the borders: "
-        "[Stages][levels].");
+        "How the loops of the tiles of reductions nest, innermost first: [Stages][loops]; and at which levels a loop "
+        "along the vectors is never split, for what is inside has the borders: [Stages][levels].");
     m.def("is_serial_on_gpu", &metol::gpu::is_serial, py::arg("stage"), py::arg("nest"), py::arg("loop"),
           "Does each thread run a loop of a Stage by itself?");
     m.attr("GPU_MOST_UNROLLED") = metol::gpu::kMostUnrolled;

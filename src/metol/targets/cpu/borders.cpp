@@ -19,27 +19,23 @@ bool turns_outside_tile(const StageNest& nest, size_t loop, int level) {
                        [&](const Trips& trips) { return trips[loop] > 1; });
 }
 
-// Does no loop turn further in, outside the tile?
-bool is_innermost(const PipelineIndex& index, const StageNest& nest, const Site& site, size_t loop) {
-    const std::vector<int>& order = index.nest_order(site.stage, nest.vector_loop);
-    const Trips& trips = nest.levels[static_cast<size_t>(site.level)];
-    const auto own = std::ranges::find(order, static_cast<int>(loop));
-    return std::all_of(own + 1, order.end(), [&](int other) { return trips[static_cast<size_t>(other)] <= 1; }) &&
-           std::all_of(nest.levels.begin() + site.level + 1, nest.levels.begin() + nest.inner_level(),
-                       [](const Trips& inner) { return loops_that_turn(inner) == 0; });
-}
+// The innermost loop of a Stage that turns outside its tile; level -1 where none does.
+struct Innermost {
+    int level = -1;
+    int loop = -1;
+};
 
-// Does the innermost loop of a Stage around its tile go along its vectors?
-bool ends_along_lanes(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+Innermost innermost_loop(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     const StageNest& own = nest_of(index, nest, stage_id);
+    const std::vector<int>& order = index.nest_order(stage_id, own.vector_loop);
     for (int level = own.inner_level() - 1; level >= 0; level--) {
-        if (loops_that_turn(own.levels[static_cast<size_t>(level)]) > 0) {
-            const Site site{static_cast<int16_t>(stage_id), static_cast<int8_t>(level), Site::kAllLoops};
-            const auto lanes = static_cast<size_t>(own.vector_loop);
-            return own.levels[static_cast<size_t>(level)][lanes] > 1 && is_innermost(index, own, site, lanes);
+        const Trips& trips = own.levels[static_cast<size_t>(level)];
+        const auto turns = [&](int loop) { return trips[static_cast<size_t>(loop)] > 1; };
+        if (const auto last = std::find_if(order.rbegin(), order.rend(), turns); last != order.rend()) {
+            return {level, *last};
         }
     }
-    return false;
+    return {};
 }
 
 // Is a Func computed inside the loops of a level of a Stage, or further in?
@@ -116,7 +112,9 @@ bool keeps_lanes_whole(const PipelineIndex& index, const LoopNest& nest, int sta
         }
         for (int32_t inner : index.func(guest->func).stages) {
             const Clamps clamps = clamps_of(index, nest, inner, stage_id, level);
-            if (clamps.of_guests || (clamps.any && !ends_along_lanes(index, nest, inner))) {
+            const bool has_the_borders =
+                innermost_loop(index, nest, inner).loop == nest_of(index, nest, inner).vector_loop;
+            if (clamps.of_guests || (clamps.any && !has_the_borders)) {
                 return false;
             }
             is_worth_it = is_worth_it || clamps.any;
@@ -129,7 +127,8 @@ bool may_split(const PipelineIndex& index, const LoopNest& nest, const Site& sit
     const StageNest& own = nest_of(index, nest, site.stage);
     const int func = index.stage(site.stage).func;
     if (nest[func].placement != Placement::Root || !index.func(func).joint.empty()) {
-        return is_innermost(index, own, site, loop);
+        const Innermost innermost = innermost_loop(index, nest, site.stage);
+        return innermost.level == site.level && innermost.loop == static_cast<int>(loop);
     }
     // Where the turns of several loops are those of one, Halide cannot tell which are at a border.
     if (site.level == 0 && own.is_parallel && loops_that_turn(own.levels.front()) > 1) {

@@ -179,14 +179,15 @@ class CpuMachine:
         Raises:
             UnsupportedTargetError: Halide does not know the target.
         """
-        machine = cls.default(target, threads=threads).with_pages(page_fault_seconds_per_byte())
+        machine = cls.default(target, threads=threads)
         path = machine.cache_path(cache_directory)
-        if not path.is_file():
-            return machine
-        try:
-            return cls.load(path)
-        except (MachineFormatError, OSError) as error:
-            return replace(machine, notes=(f"The saved calibration is not used. {error} Run `metol calibrate` again.",))
+        if path.is_file():
+            try:
+                return cls.load(path)
+            except (MachineFormatError, OSError) as error:
+                note = f"The saved calibration is not used. {error} Run `metol calibrate` again."
+                machine = replace(machine, notes=(note,))
+        return machine.with_pages(page_fault_seconds_per_byte())
 
     def with_pages(self, page_fault_seconds_per_byte: float) -> "CpuMachine":
         """Return the same machine with another price of new pages.
