@@ -36,7 +36,7 @@ from metol.pipeline import (
     func_names,
     funcs_before_outputs,
 )
-from metol.returned_memory import charging_machine, gives_memory_back
+from metol.returned_memory import charging_machine, seconds_of_new_pages
 from metol.search import BeamSearch, Budget, Form, Grouping, Rewriting, SearchResult, search_forms
 from metol.targets import (
     Machine,
@@ -53,7 +53,7 @@ from metol.targets.gpu import GpuMachine, require_opencl_types
 
 __all__ = ["Found", "Planner"]
 
-# How many times as long a loop nest takes where its memory is new each time, for another search to pay. Below, what is
+# How many times as long a loop nest takes by the memory that is given back, for another search to pay. Below, what is
 # found with all blocks charged is no better, by measurements (docs/cost_model.md).
 _CHARGED_FACTOR = 1.5
 # What sharing all loops must save of the predicted time: the guards of outputs whose sizes may differ, and what they
@@ -236,28 +236,36 @@ class Planner:
         return self._with_memory_charged(form, found, budget)
 
     def _with_memory_charged(self, form: Form, found: SearchResult, budget: Budget) -> tuple[Form, SearchResult]:
-        """Search again where memory that the system took back would add half to the time; return what is better."""
-        if not isinstance(self.machine, CpuMachine) or budget.is_spent() or not gives_memory_back(form, found.state):
+        """Take what is best with the memory that is given back; search again where that adds half to the time."""
+        if not isinstance(self.machine, CpuMachine):
             return form, found
+        ours = self._charged(self.machine, form, found)
+        if budget.is_spent() or ours.cost_seconds < _CHARGED_FACTOR * found.cost_seconds:
+            return form, ours
         other = copy.copy(self)
         other.machine, other._forms = charging_machine(self.machine), {}
-        charged, state = other.state_of(self.nest_of(form, found.state))
-        seconds = float(charged.space.cost(state, self.model)[0])
-        if seconds < _CHARGED_FACTOR * found.cost_seconds:
-            return form, found
         start, rewriting = other.form(joints=form.joints), other._rewriting(form.joints)
         try:
             best, result = search_forms(start, rewriting, self._strategy, self.model, budget)
         except DeadEndError:
-            return form, found
+            return form, ours
+        here, *states = (self.state_of(other.nest_of(best, state)) for state in (result.state, *result.alternatives))
+        result = replace(result, state=here[1], alternatives=tuple(state for _, state in states))
+        theirs = self._charged(self.machine, here[0], result)
+        form, least = (form, ours) if ours.cost_seconds <= theirs.cost_seconds else (here[0], theirs)
         candidates = found.candidates + result.candidates
-        is_complete = found.is_complete and result.is_complete
-        if result.cost_seconds >= seconds:
-            return form, replace(found, candidates=candidates, is_complete=is_complete)
-        form, state = self.state_of(other.nest_of(best, result.state))
-        alternatives = tuple(self.state_of(other.nest_of(best, state))[1] for state in result.alternatives)
-        found = replace(result, state=state, alternatives=alternatives)
-        return form, replace(found, candidates=candidates, is_complete=is_complete)
+        return form, replace(least, candidates=candidates, is_complete=found.is_complete and result.is_complete)
+
+    def _charged(self, machine: CpuMachine, form: Form, found: SearchResult) -> SearchResult:
+        """Return the best of a result and its alternatives, with what the system took back after the run before."""
+        states = found.state, *found.alternatives
+        seconds = [
+            float(form.space.cost(state, self.model)[0]) + seconds_of_new_pages(form, state, machine)
+            for state in states
+        ]
+        least = min(range(len(states)), key=seconds.__getitem__)
+        rest = tuple(state for i, state in enumerate(states) if i != least)
+        return replace(found, state=states[least], cost_seconds=seconds[least], alternatives=rest)
 
     def _teller(self, foresee: Callable[[Schedule], None]) -> Callable[[_core.Space, SearchResult], None]:
         """Return what hands on the schedules of loop nests that are better than all before."""

@@ -1,5 +1,6 @@
 """The description of a CPU: defaults, detection, the file format and the cache."""
 
+import itertools
 import json
 from dataclasses import fields, replace
 from pathlib import Path
@@ -167,7 +168,7 @@ def test_a_calibration_has_measured_new_pages_itself(tmp_path: Path, monkeypatch
 def test_what_new_pages_cost_is_rounded_so_that_it_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(seconds: float) -> float:
         page_fault_seconds_per_byte.cache_clear()
-        monkeypatch.setattr("metol.targets.cpu.host._first_touch_seconds", lambda: seconds * (4 << 20))
+        monkeypatch.setattr("metol.targets.cpu.host._touch_twice", lambda: (1e-3 + seconds * (4 << 20), 1e-3))
         return page_fault_seconds_per_byte()
 
     assert measured(5.9e-10) == measured(7.1e-10) == pytest.approx(2**-30.5)
@@ -178,6 +179,14 @@ def test_what_new_pages_cost_is_rounded_so_that_it_stays_the_same(monkeypatch: p
     page_fault_seconds_per_byte.cache_clear()
     monkeypatch.undo()
     assert 1e-11 < page_fault_seconds_per_byte() < 1e-8
+
+
+def test_a_disturbance_of_either_touch_is_none_of_the_price_of_new_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    touches = itertools.cycle([(4e-3, 9e-3), (9e-3, 1e-3), (3e-3, 8e-3)])
+    monkeypatch.setattr("metol.targets.cpu.host._touch_twice", lambda: next(touches))
+    page_fault_seconds_per_byte.cache_clear()
+    assert page_fault_seconds_per_byte() == pytest.approx(2e-3 / (4 << 20), rel=0.2)
+    page_fault_seconds_per_byte.cache_clear()
 
 
 def test_detect_notes_a_calibration_that_cannot_be_read(tmp_path: Path) -> None:

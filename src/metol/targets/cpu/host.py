@@ -123,17 +123,17 @@ def page_fault_seconds_per_byte() -> float:
     To a power of the square root of two, of the quickest of some rounds: it is the same each time, but on a machine
     that is halfway between two.
     """
-    quickest = min(_first_touch_seconds() for _ in range(_TOUCHED_ROUNDS))
+    first, second = (min(seconds) for seconds in zip(*(_touch_twice() for _ in range(_TOUCHED_ROUNDS)), strict=True))
     least, most = _PAGE_FAULT_RANGE
-    return math.pow(2, round(2 * math.log2(min(max(quickest / _TOUCHED_BYTES, least), most))) / 2)
+    return math.pow(2, round(2 * math.log2(min(max((first - second) / _TOUCHED_BYTES, least), most))) / 2)
 
 
-def _first_touch_seconds() -> float:
-    """Write to new pages twice: how much longer the first time takes."""
+def _touch_twice() -> tuple[float, float]:
+    """Write to new pages twice: what the first time takes, and the second. Either may be disturbed."""
     memory = mmap.mmap(-1, _TOUCHED_BYTES)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     start = time.perf_counter()
     ctypes.memset(address, 1, _TOUCHED_BYTES)
     touched = time.perf_counter()
     ctypes.memset(address, 2, _TOUCHED_BYTES)
-    return (touched - start) - (time.perf_counter() - touched)
+    return touched - start, time.perf_counter() - touched
