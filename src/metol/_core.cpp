@@ -233,6 +233,9 @@ void bind_dag(py::module_& m) {
                                [](const Stage& stage) {
                                    return std::vector<bool>(stage.condition_loops.begin(), stage.condition_loops.end());
                                })
+        .def_property_readonly(
+            "bare_loops",
+            [](const Stage& stage) { return std::vector<bool>(stage.bare_loops.begin(), stage.bare_loops.end()); })
         .def_property_readonly("promised_loops",
                                [](const Stage& stage) {
                                    return std::vector<bool>(stage.promised_loops.begin(), stage.promised_loops.end());

@@ -47,6 +47,21 @@ def test_where_with_a_var_in_it() -> None:
     check(triangle, [(300,)], [(1,)], [(37,)], inputs=Inputs({"source": (13, 17)}))
 
 
+def triangular_product() -> hl.Pipeline:
+    """A product of lower triangles: how far each sum goes, the row and the column say."""
+    one, other = image(hl.Int(32), "one", 60, 60), image(hl.Int(32), "other", 60, 60)
+    k, output = hl.RDom([(0, 60)], "k"), hl.Func("output")
+    k.where(k.x <= hl.min(X, Y))
+    output[X, Y] = 0
+    output[X, Y] += one[k.x, Y] * other[X, k.x]
+    output.set_estimates([(0, 60), (0, 60)])
+    return hl.Pipeline(output)
+
+
+def test_where_that_ends_a_sum_by_both_coordinates() -> None:
+    check(triangular_product, [(60, 60)], [(1, 1)], [(5, 3)], [(9, 60)], [(37, 5)])
+
+
 def gauss_elimination() -> hl.Pipeline:
     """Rows below the pivot, in an order that must stay; the predicate reads what is guarded."""
     source = image(hl.Float(32), "source", 12, 12)

@@ -170,3 +170,26 @@ def test_loop_nests_at_random_compute_the_same(build: Build) -> None:
 def test_the_best_schedule_has_tasks_and_vectors(build: Build) -> None:
     result = metol.autoschedule(build(), machine=some_machine(), threads=2)
     assert directives_of_update(result.schedule.directives, Call.VECTORIZE)
+
+
+def lower_triangle() -> hl.Pipeline:
+    """Of a product that an RDom tells alone, terms to the diagonal: a condition on two loops, not on the third."""
+    source, sums, output = image(ROWS, ROWS), hl.Func("sums"), hl.Func("output")
+    r = hl.RDom([(0, ROWS), (0, ROWS), (0, ROWS)], "r")
+    r.where(r.z <= r.y)
+    sums[X, Y] = 0
+    sums[r.x, r.y] += source[r.z, r.y] * source[r.x, r.z]
+    output[X, Y] = sums[X, Y] * 2
+    return finish(output, sizes=(ROWS, ROWS))
+
+
+def test_a_condition_on_others_leaves_a_loop_free() -> None:
+    assert [loop.name.split("$")[1] for loop in update_of(lower_triangle).loops if not loop.is_reduction] == ["x"]
+    dag, space = cpu_space(lower_triangle)
+    runs = ExactRuns("lower_triangle", lower_triangle)
+    leaves = space.rollout(space.root(), range(6))
+    for i in range(6):
+        runs.check(schedule_of(lower_triangle, dag, leaves.take([i])))
+    result = metol.autoschedule(lower_triangle(), machine=some_machine(), threads=2)
+    assert directives_of_update(result.schedule.directives, Call.VECTORIZE)
+    assert directives_of_update(result.schedule.directives, Call.PARALLEL)

@@ -104,6 +104,9 @@ def _stage_directives(
     can_vectorize = not (stage.is_undef or stage.is_extern or stage.has_data_dependent_write or reads_output)
     # What Halide asks for where a loop of an RDom is split depends on more than is looked at here.
     is_split = can_vectorize and 0 in loops and not loops[0].is_rvar and extents[0] >= lanes
+    is_split = is_split and not any(
+        is_bare and dim.pure_dim == 0 for dim, is_bare in zip(stage.loops, stage.bare_loops, strict=True)
+    )
     if is_split and not _descends(dag, stage, inlined):
         outer, inner = (Var(f"{loops[0].name}_{suffix}_s{stage.index}") for suffix in "oi")
         calls.append((Call.SPLIT, (Var(loops[0].name), outer, inner, lanes, Tail.GUARD_WITH_IF)))

@@ -54,6 +54,7 @@ enum class BoundOp : uint8_t {
 struct BoundInstruction {
     BoundOp op;
     int64_t value = 0;
+    bool operator==(const BoundInstruction&) const = default;
 };
 
 // `coefficient * loops[loop].min` or `... .max`.
@@ -61,6 +62,7 @@ struct BoundTerm {
     int32_t loop;
     bool is_max;
     int64_t coefficient;
+    bool operator==(const BoundTerm&) const = default;
 };
 
 // A bound as a function of the intervals of some loops: constant + sum of terms where it is affine, otherwise a
@@ -71,6 +73,7 @@ struct BoundExpr {
     std::vector<BoundTerm> terms;
     std::vector<BoundInstruction> program;
     bool is_affine() const { return program.empty(); }
+    bool operator==(const BoundExpr&) const = default;
 };
 
 // The interval of one dimension of a region.
@@ -123,6 +126,8 @@ struct Edge {
     int32_t producer = -1;          // Func id
     std::vector<BoundPair> bounds;  // [dimensions of the producer], over the loops of the consuming Stage
     std::vector<Access> accesses;
+    // [dimensions of the producer] along which a `where` ends what is needed; empty where none turns with the loops
+    std::vector<uint8_t> held_dims;
     int32_t calls = 0;  // call sites a point, before any common subexpression is shared
     // Of the loads, the share that additions of floats take, each its own: with a product that is inlined there, one
     // instruction does both.
@@ -160,19 +165,25 @@ struct Stage {
     bool has_data_dependent_write = false;  // scatter: a left-hand side indexes a load
     bool is_undef = false;                  // the definition is `undef`: no code, leave it unscheduled
     bool is_extern = false;
-    bool is_associative = false;           // every value of the update proven associative (rfactor, atomic)
-    bool has_safe_identities = false;      // of an associative update: partial results may be of nothing
-    bool is_identity = false;              // a single load and nothing else
-    float stepped_addresses = 0;           // of the operations in Address: they move with the loops by known steps
-    bool ends_in_product = false;          // its only value is a multiplication of floats
-    bool ends_in_quotient = false;         // its only value is a division of floats, by no literal
-    bool has_predicate = false;            // the RDom of the update carries a `where`
-    bool ends_by_point = false;            // how far, depends on the point: `where(k <= y)`
+    bool is_associative = false;       // every value of the update proven associative (rfactor, atomic)
+    bool has_safe_identities = false;  // of an associative update: partial results may be of nothing
+    bool is_identity = false;          // a single load and nothing else
+    float stepped_addresses = 0;       // of the operations in Address: they move with the loops by known steps
+    bool ends_in_product = false;      // its only value is a multiplication of floats
+    bool ends_in_quotient = false;     // its only value is a division of floats, by no literal
+    bool has_predicate = false;        // the RDom of the update carries a `where`
+    // How far, depends on the point, `where(k <= y)`, or on numbers and other loops, so that less is read: `where(k <
+    // j)`.
+    bool ends_by_point = false;
     bool has_loading_condition = false;    // how far, is read: `where(k < count[y])`
     bool ends_by_place = false;            // how far, depends on the point, and nothing is read to tell
     std::vector<uint8_t> condition_loops;  // [loops] along which it turns, but for what is likely
-    std::vector<uint8_t> promised_loops;   // [loops] promised, in coordinates, not to go too far, as of rfactor
-    bool is_unfit_for_opencl = false;      // it counts bits, or has what Halide 21 makes wrong code of for OpenCL
+    std::vector<uint8_t> ended_loops;      // [loops] that a condition is about, likely or not
+    // [loops] in vectors along which a condition tells lanes apart and leaves a load that all of them share without it:
+    // Halide 21 masks loads of vectors alone, so the scalar goes as far as any loop does that the condition would end.
+    std::vector<uint8_t> bare_loops;
+    std::vector<uint8_t> promised_loops;  // [loops] promised, in coordinates, not to go too far, as of rfactor
+    bool is_unfit_for_opencl = false;     // it counts bits, or has what Halide 21 makes wrong code of for OpenCL
 };
 
 struct Func {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <iterator>
 
+#include "bare_lanes.hpp"
 #include "bounds.hpp"
 #include "extern_stages.hpp"
 #include "free_loops.hpp"
@@ -94,6 +95,7 @@ class Extraction {
             return first_call_text(sources_[static_cast<size_t>(reader)].function.values(), name, ids_);
         });
         mark_inlinable(*dag_, conditional_reads_, find_idle_calls(env_));
+        find_bare_lanes(*dag_);
         hash_algorithm();
         return dag_;
     }
@@ -323,6 +325,8 @@ class Extraction {
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
         regions.push_back(read_regions(definition, region_reader, stage));
+        RegionReader free_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
+        find_held_reads(guarded_by_conditions(definition), definition.predicate(), free_reader, stage);
         tell_reads_apart(expressions_of(definition), dag_->funcs, {graph, reader, region_reader}, stage);
         const auto& reads = region_reader.unbounded_reads();
         unbounded_reads_.insert(unbounded_reads_.end(), reads.begin(), reads.end());
@@ -341,10 +345,16 @@ class Extraction {
         return !function.has_update_definition() && is_boundary_condition(graph, values);
     }
 
-    // All that a definition evaluates: its values, where they go, and its conditions.
-    static std::vector<Expr> expressions_of(const hi::Definition& definition) {
+    // What a definition evaluates where its conditions hold: its values, and where they go.
+    static std::vector<Expr> guarded_by_conditions(const hi::Definition& definition) {
         std::vector<Expr> exprs = definition.values();
         exprs.insert(exprs.end(), definition.args().begin(), definition.args().end());
+        return exprs;
+    }
+
+    // All that it evaluates, its conditions, too.
+    static std::vector<Expr> expressions_of(const hi::Definition& definition) {
+        std::vector<Expr> exprs = guarded_by_conditions(definition);
         const std::vector<Expr> conditions = definition.split_predicate();
         exprs.insert(exprs.end(), conditions.begin(), conditions.end());
         return exprs;

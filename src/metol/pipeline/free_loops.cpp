@@ -28,7 +28,7 @@ bool walks_alone(const JacobianRow& row, size_t loop) {
 }  // namespace
 
 void free_loops(Stage& stage) {
-    if (stage.has_predicate || stage.stores.size() != 1 || stage.stores.front().count != 1) {
+    if (stage.stores.size() != 1 || stage.stores.front().count != 1) {
         return;
     }
     const Access& store = stage.stores.front();
@@ -36,7 +36,9 @@ void free_loops(Stage& stage) {
         LoopDim& loop = stage.loops[i];
         const auto walked =
             std::ranges::find_if(store.jacobian, [&](const JacobianRow& row) { return walks_alone(row, i); });
-        if (loop.is_reduction && loop.is_parallelizable && !is_short(loop) && walked != store.jacobian.end()) {
+        const bool is_ended = stage.has_predicate && stage.ended_loops[i] != 0;
+        if (loop.is_reduction && loop.is_parallelizable && !is_ended && !is_short(loop) &&
+            walked != store.jacobian.end()) {
             loop.is_reduction = false;
             loop.pure_dim = static_cast<int32_t>(walked - store.jacobian.begin());
         }

@@ -10,8 +10,8 @@
 
 namespace metol {
 
-// Not where a `where` says which points are left out: Halide asks for whole parts of a loop that is split under one.
-// And not a loop of few turns: it has nothing to be tiled, and unrolled or around the others it is as a reduction is.
+// Not where a `where` says which turns are left out: Halide asks for whole parts of such a loop if it is split. And not
+// a loop of few turns: it has nothing to be tiled, and unrolled or around the others it is as a reduction is.
 void free_loops(Stage& stage);
 
 }  // namespace metol

@@ -209,7 +209,7 @@ bool is_load(const ExprNode& node) {
 // Marks the loops that some nodes depend on, but for what is inside nodes of a kind.
 class LoopMarks {
   public:
-    LoopMarks(const ExprGraph& graph, ExprKind left_out, size_t loops)
+    LoopMarks(const ExprGraph& graph, std::optional<ExprKind> left_out, size_t loops)
         : graph_(graph), left_out_(left_out), seen_(static_cast<size_t>(graph.size())), marked_(loops) {}
 
     std::vector<uint8_t> of(std::span<const int32_t> ids) {
@@ -234,7 +234,7 @@ class LoopMarks {
     }
 
     const ExprGraph& graph_;
-    ExprKind left_out_;
+    std::optional<ExprKind> left_out_;
     std::vector<uint8_t> seen_, marked_;
 };
 
@@ -275,6 +275,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     // Nothing turns where it is likely that it does not, as of a split, which rfactor takes along as a condition, that
     // it has not reached its end: Halide writes vectors out for the case that this holds for all of their lanes.
     stage.condition_loops = LoopMarks(graph, ExprKind::Likely, stage.loops.size()).of(roots.conditions);
+    stage.ended_loops = LoopMarks(graph, {}, stage.loops.size()).of(roots.conditions);
     // Of a promise Halide believes that all is read within it, and makes no clamp. Of a value that is loaded it says
     // nothing about loops.
     stage.promised_loops = LoopMarks(graph, ExprKind::Load, stage.loops.size()).of(roots.promised);

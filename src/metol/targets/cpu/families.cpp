@@ -140,7 +140,10 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
             vector_loops.push_back(static_cast<int>(i));
         }
     }
-    if (vector_loops.empty()) {
+    // Scalars skip what a condition leaves out; vectors of which it takes some lanes alone do not.
+    const bool has_lanes_apart = std::ranges::any_of(
+        vector_loops, [&](int loop) { return stage.condition_loops[static_cast<size_t>(loop)] != 0; });
+    if (vector_loops.empty() || has_lanes_apart) {
         vector_loops.push_back(-1);
     }
     const bool is_of_sums = !reduction_loops(stage).empty();

@@ -55,7 +55,8 @@ bool may_vectorize(const PipelineIndex& index, int stage_id, size_t loop) {
     const Stage& stage = index.stage(stage_id);
     // The lanes of a scatter may meet in one place, and its predicated form is scalar code all the same.
     const bool is_scatter = stage.has_data_dependent_write && !writes_side_by_side(stage, loop);
-    return !stage.is_extern && !is_scatter && !index.reads_as_aligned[static_cast<size_t>(stage_id)];
+    return !stage.is_extern && !is_scatter && stage.bare_loops[loop] == 0 &&
+           !index.reads_as_aligned[static_cast<size_t>(stage_id)];
 }
 
 bool is_parallel_level(const PipelineIndex& index, const LoopNest& nest, const Site& site) {
