@@ -145,3 +145,32 @@ def test_where_all_are_refused_nothing_is_chosen() -> None:
     choice, refusals = Judge((0, 0), refused=(0, 1, 2)).choose()
     assert choice is None
     assert len(refusals) == 3
+
+
+@pytest.mark.parametrize(("reasons", "chosen"), [("aaa", "narrower"), ("aba", "alternative")])
+def test_alternatives_come_late_where_several_before_them_were_refused_for_one_reason(
+    reasons: str, chosen: str
+) -> None:
+    def made(origin: str, count: int) -> Candidate:
+        return Candidate(origin, lambda: (Directive(0, 0, Call.COMPUTE_ROOT),) * count)
+
+    origins = ["search", "alternative", "alternative", "alternative", "narrower", "safe"]
+    asked: list[int] = []
+
+    def refuse(schedule: Schedule, last: int) -> str:
+        asked.append(len(schedule.directives))
+        return reasons[asked[-1]] + str(asked[-1]) if asked[-1] < len(reasons) else "late" * (asked[-1] <= last)
+
+    found = [made(origin, count) for count, origin in enumerate(origins)]
+
+    def first(last: int = 0) -> str:
+        frame = schedule_with(chain, ())
+        nothing = Verification()
+        choice, _ = first_accepted(found, frame, lambda one: refuse(one, last), lambda _: nothing, lambda _, one: one)
+        return choice.candidate.origin if choice else ""
+
+    assert first() == chosen
+    asked.clear()
+    # They come before what needs no search.
+    assert first(last=4) == "safe"
+    assert asked == ([0, 1, 2, 4, 3, 5] if chosen == "narrower" else [0, 1, 2, 3, 4, 5])

@@ -25,6 +25,7 @@ from metol.lower import (
     target_directives,
 )
 from metol.pipeline import Joint, PipelineDag, Rfactor, Staging, funcs_before_outputs
+from metol.refusals import are_alike
 from metol.search import Form, SearchResult, one_kernel_each
 from metol.targets import Machine
 from metol.targets.cpu import CpuMachine
@@ -47,6 +48,9 @@ _NEST_VERSION = 1
 
 # Where so many are refused, whatever is wrong is likely to be wrong with the others, too.
 _MOST_ALTERNATIVES = 9
+# Of the best few of a search, those that were refused one after the other for the same reason, for the rest to be tried
+# after narrower searches: they are likely to share what was refused, and to lower each takes seconds.
+_MOST_ALIKE = 3
 # What spills at most so many times as much as what spills least is as good (Anderson et al. 2021, §6.1).
 _SPILL_TOLERANCE = 1.5
 # What is predicted to take so many times as long is no better for not spilling.
@@ -255,6 +259,7 @@ def first_accepted(
         verify: Tells whether a schedule is right, given what `inspect` told; asked of what is to be returned alone.
     """
     refusals: list[str] = []
+    reasons: list[str] = []  # of those that were not passed over for what they spill
     spilling: list[tuple[Choice, str]] = []
 
     def accept(choice: Choice) -> Choice | None:
@@ -264,7 +269,7 @@ def first_accepted(
             return None
         return replace(choice, verification=verification)
 
-    for candidate in candidates:
+    for candidate in _with_alike_ones_late(candidates, reasons):
         if spilling and not _is_about_as_good(candidate, spilling):
             if (chosen := _accept_one_that_spills(spilling, refusals, accept)) is not None:
                 return chosen, tuple(refusals)
@@ -282,12 +287,31 @@ def first_accepted(
         choice = Choice(candidate, schedule, inspected)
         if refusal:
             refusals.append(f"{ORIGINS[candidate.origin]}: {refusal}")
+            reasons.append(refusals[-1])
         elif inspected.spill_bytes:
             refusals.append(f"{ORIGINS[candidate.origin]}: its kernels spill {inspected.spill_bytes} B of registers")
             spilling.append((choice, refusals[-1]))
         elif (chosen := accept(choice)) is not None:
             return chosen, tuple(refusals)
     return _accept_one_that_spills(spilling, refusals, accept), tuple(refusals)
+
+
+def _with_alike_ones_late(candidates: Iterable[Candidate], reasons: Sequence[str]) -> Iterator[Candidate]:
+    """Yield the candidates; alternatives come before the last resorts where those before them share a reason.
+
+    `reasons` grow as candidates are refused.
+    """
+    late: list[Candidate] = []
+    for candidate in candidates:
+        latest = reasons[-_MOST_ALIKE:]
+        if candidate.origin == "alternative" and len(latest) == _MOST_ALIKE and are_alike(latest):
+            late.append(candidate)
+            continue
+        if candidate.origin == "safe":
+            yield from late
+            late.clear()
+        yield candidate
+    yield from late
 
 
 def _is_about_as_good(candidate: Candidate, spilling: Sequence[tuple[Choice, str]]) -> bool:

@@ -17,6 +17,7 @@ from metol.console import say
 from metol.destinations import require_writable, write_text
 from metol.errors import MetolError
 from metol.lower import FUNCTION_NAME, require_function_name
+from metol.refusals import group_refusals
 
 __all__ = ["schedule"]
 
@@ -124,7 +125,7 @@ def schedule(
             write_text(json, found.to_json())
     if python is None and cpp is None and json is None:
         typer.echo(found.to_python(function))
-    for reason in refused:
+    for reason in group_refusals(refused):
         say(f"[yellow]refused[/yellow]: {escape(reason)}")
     say(escape(remark))
     if verify:
