@@ -47,6 +47,16 @@ def blur_by_size() -> hl.Pipeline:
     return hl.Pipeline(result)
 
 
+def rounded_quarters() -> hl.Func:
+    """Rounding shifts of 16 bits: of scalars the sum overflows first, in vectors Halide makes one operation of both."""
+    source = hl.ImageParam(hl.Int(16), 2, "source")
+    result = hl.Func("rounded_quarters")
+    result[x, y] = (source[x, y] + hl.i16(2)) >> hl.i16(2)
+    result.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    source.set_estimates([(0, WIDTH), (0, HEIGHT)])
+    return result
+
+
 def wide_numbers() -> hl.Func:
     """Numbers of 64 bits without a sign, in and out."""
     source = hl.ImageParam(hl.UInt(64), 2, "source")

@@ -211,7 +211,7 @@ class Session:
 
         assert self._source is not None
         # Kernels are no text in lowered code; who asks for a witness has asked for a more exact reference before.
-        if not (self._target.has_gpu_feature() or self._narrowest_float()):
+        if request.needs_floats and not (self._target.has_gpu_feature() or self._narrowest_float()):
             return m.CasesMade([], "no floats")
         case = Case.load(Path(request.case))
         if request.nudge_seed:

@@ -124,7 +124,7 @@ class MakeCase(Message):
 
 @dataclass(frozen=True, slots=True)
 class Recompute(Message):
-    """Copy a case, with what this code computes as what is expected, if the pipeline computes with floats."""
+    """Copy a case, with what this code computes as what is expected."""
 
     case: str
     """The case's folder."""
@@ -132,6 +132,8 @@ class Recompute(Message):
     """The folder of the copy, which does not exist yet."""
     nudge_seed: int = 0
     """Floats among the inputs are moved by a few units in the last place, at random by this seed; 0 for not at all."""
+    needs_floats: bool = True
+    """Whether there is to be none where the pipeline computes without floats."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,8 @@ def _in_vectors(func: Any, stage: _core.Stage, target: Any) -> None:
     """Compute neighbours in one vector: ``for x: for r`` --> ``for x_outer: for r: vectorized x_inner``."""
     call = func if stage.index == 0 else func.update(stage.index - 1)
     loops = _pure_loops(func, stage)
-    if not loops:
+    first = next((place for place, loop in enumerate(stage.loops) if not loop.is_rvar), None)
+    if first is None or stage.bare_loops[first]:
         return
     outer, inner = hl.Var(f"{loops[0].name()}_outer"), hl.Var(f"{loops[0].name()}_inner")
     lanes = min(target.natural_vector_size(value) for value in func.types())
