@@ -39,6 +39,18 @@ def large() -> hl.Pipeline:
     return product(256, 256, 256)
 
 
+def triangle(end: hl.Expr) -> hl.Pipeline:
+    """A product of which a condition leaves terms out."""
+    a, b = image(256, 256, name="a"), image(256, 256, name="b")
+    k = hl.RDom([(0, 256)], "k")
+    k.where(k.x <= end)
+    sums = hl.Func("sums")
+    sums[X, Y] = 0
+    sums[X, Y] += a[k.x, Y] * b[X, k.x]
+    sums.set_estimates([(0, 256), (0, 256)])
+    return hl.Pipeline(sums)
+
+
 def pointwise() -> hl.Pipeline:
     source, output = image(1024, 1024), hl.Func("output")
     output[X, Y] = source[X, Y] + source[X, Y + 1]
@@ -66,6 +78,11 @@ def proposals(build: Callable[[], hl.Pipeline]) -> list[tuple[str, str]]:
     names = {func.origin: func.name.split("$")[0] for func in dag.funcs}
     offered = propose_stagings(dag, found.state.describe(), range(len(dag.stages)), MACHINE)
     return [(names[staging.func], names[staging.consumer]) for staging in offered]
+
+
+def test_nothing_is_copied_of_which_scalars_skip_what_a_condition_leaves_out() -> None:
+    assert proposals(lambda: triangle(hl.min(X, Y))) == []
+    assert ("b_im", "sums") in proposals(lambda: triangle(Y))
 
 
 def test_what_is_read_again_and_again_is_offered() -> None:

@@ -32,7 +32,8 @@ def propose_stagings(
 
 def _pays(dag: PipelineDag, machine: CpuMachine, nest: _core.StageNest, stage: _core.Stage, edge: _core.Edge) -> bool:
     """Is it larger than the first cache and read many times, or read across its rows, or might it be?"""
-    if stage.has_data_dependent_read:
+    # Scalars skip what a condition leaves out, and a copy has it all.
+    if stage.has_data_dependent_read or (nest.vector_width == 1 and any(stage.condition_loops)):
         return False
     producer = dag.funcs[edge.producer]
     points = prod(side.extent for side in producer.root_region)
