@@ -143,3 +143,17 @@ def test_the_best_found_is_accepted_and_has_tasks(condition: str) -> None:
     assert Call.PARALLEL in update
     assert (Call.VECTORIZE in update) == (condition == "row")
     assert (Call.UNROLL in update) or condition == "row"
+
+
+def test_what_is_read_in_many_ways_through_what_may_be_inlined_is_looked_at_once() -> None:
+    side = 256
+    func: hl.Func | hl.ImageParam = image(side, side, name="a")
+    for level in range(24):  # 3 to this power ways
+        smoothed = hl.Func(f"smoothed_{level}")
+        smoothed[X, Y] = func[X, Y] + func[X // 2, Y] + func[X // 3, Y]
+        func = smoothed
+    sums, k = hl.Func("sums"), hl.RDom([(0, SIDE)], "k")
+    k.where(k.x <= X)
+    sums[X] = hl.f32(0)
+    sums[X] += func[k.x, X]
+    assert bare_loops(extract(finish(sums, sizes=(SIDE,)), target=SOME_TARGET)) == set()

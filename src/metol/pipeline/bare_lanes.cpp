@@ -1,6 +1,9 @@
 #include "bare_lanes.hpp"
 
 #include <algorithm>
+#include <compare>
+#include <map>
+#include <set>
 
 #include "symbolic_region.hpp"
 
@@ -10,8 +13,10 @@ namespace {
 
 // Dimensions of a Func that a Stage reads, itself or through what is inlined in it.
 struct LaneReads {
+    int32_t func = -1;             // that is read
     std::vector<uint8_t> moves;    // [dimensions] with the lanes
     std::vector<uint8_t> is_held;  // [dimensions] inside what is needed, by a condition on the lanes
+    auto operator<=>(const LaneReads&) const = default;
 };
 
 bool mentions_loop(const BoundExpr& bound, size_t loop) {
@@ -29,7 +34,7 @@ bool may_move_along(const JacobianRow& row, size_t loop) {
 // Where lanes go along a loop: how a coordinate that does not move with them goes no further than the lanes do, only a
 // condition can say. The bounds are those of all Accesses of an Edge, so it has to move with another loop of one.
 LaneReads reads_of(const Stage& stage, const Edge& edge, const Access& access, size_t lanes) {
-    LaneReads reads;
+    LaneReads reads{edge.producer, {}, {}};
     for (size_t dim = 0; dim < access.jacobian.size(); dim++) {
         const JacobianRow& row = access.jacobian[dim];
         const bool moves = may_move_along(row, lanes);
@@ -47,7 +52,9 @@ LaneReads reads_of(const Stage& stage, const Edge& edge, const Access& access, s
     return reads;
 }
 
-bool has_bare_load(const PipelineDag& dag, int32_t producer, const LaneReads& reads) {
+// Whether lanes that read so share a load without its condition. `seen` holds what has been looked at: Funcs that are
+// inlined may be read on many ways.
+bool has_bare_load(const PipelineDag& dag, const LaneReads& reads, std::set<LaneReads>& seen) {
     const auto has_any = [](const std::vector<uint8_t>& marks) {
         return std::ranges::any_of(marks, [](uint8_t mark) { return mark != 0; });
     };
@@ -57,13 +64,13 @@ bool has_bare_load(const PipelineDag& dag, int32_t producer, const LaneReads& re
     if (!has_any(reads.moves)) {
         return true;
     }
-    const Func& func = dag.funcs[static_cast<size_t>(producer)];
-    if (!func.is_inlinable) {
+    const Func& func = dag.funcs[static_cast<size_t>(reads.func)];
+    if (!func.is_inlinable || !seen.insert(reads).second) {
         return false;
     }
     for (const Edge& edge : dag.stages[static_cast<size_t>(func.stages.front())].edges) {
         for (const Access& access : edge.accesses) {
-            LaneReads inner;
+            LaneReads inner{edge.producer, {}, {}};
             for (const JacobianRow& row : access.jacobian) {
                 uint8_t moves = 0, is_held = 0;
                 for (size_t dim = 0; dim < reads.moves.size(); dim++) {
@@ -74,7 +81,7 @@ bool has_bare_load(const PipelineDag& dag, int32_t producer, const LaneReads& re
                 inner.moves.push_back(moves);
                 inner.is_held.push_back(is_held);
             }
-            if (has_bare_load(dag, edge.producer, inner)) {
+            if (has_bare_load(dag, inner, seen)) {
                 return true;
             }
         }
@@ -146,9 +153,10 @@ void find_bare_lanes(PipelineDag& dag) {
             if (stage.condition_loops[lanes] == 0) {
                 continue;
             }
+            std::set<LaneReads> seen;
             stage.bare_loops[lanes] = std::ranges::any_of(stage.edges, [&](const Edge& edge) {
                 return std::ranges::any_of(edge.accesses, [&](const Access& access) {
-                    return has_bare_load(dag, edge.producer, reads_of(stage, edge, access, lanes));
+                    return has_bare_load(dag, reads_of(stage, edge, access, lanes), seen);
                 });
             });
         }
