@@ -412,3 +412,14 @@ def blurred_across(width: int = 2048, height: int = 1536) -> hl.Pipeline:
     output[X, Y] = sum((turned[X + i, Y] for i in range(5)), hl.f32(0)) / 5
     output.set_estimates([(0, height), (0, width)])
     return hl.Pipeline(output)
+
+
+def triangle_product(side: int = 512) -> hl.Pipeline:
+    """Return the product of a lower triangular matrix and an upper one, of which the rest is not looked at."""
+    lower, upper, product = image(side, side, name="lower"), image(side, side, name="upper"), hl.Func("product")
+    k = hl.RDom([(0, side)], "k")
+    k.where(k.x <= hl.min(X, Y))
+    product[X, Y] = hl.f32(0)
+    product[X, Y] += lower[k.x, Y] * upper[X, k.x]
+    product.set_estimates([(0, side), (0, side)])
+    return hl.Pipeline(product)

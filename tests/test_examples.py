@@ -85,6 +85,7 @@ def test_each_is_scheduled_otherwise_without_its_part(
         pytest.param("running_sums", (2048, 256), "sums.update(0)", marks=pytest.mark.exhaustive),
         pytest.param("sorted_rows", (16, 2000), ".vectorize(", marks=pytest.mark.exhaustive),
         pytest.param("blurred_across", (512, 384), ".vectorize(", marks=pytest.mark.exhaustive),
+        ("triangle_product", (128,), ".parallel(y_u1_"),
     ],
 )
 def test_what_people_write_is_scheduled_for_what_it_is(
