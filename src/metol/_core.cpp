@@ -202,6 +202,10 @@ void bind_dag(py::module_& m) {
         .def_readonly("pure_dim", &LoopDim::pure_dim)
         .def_readonly("bounds", &LoopDim::bounds)
         .def_readonly("has_constant_extent", &LoopDim::has_constant_extent);
+    py::class_<metol::SharedOps>(m, "SharedOps", "Operations of a Stage that move with the same loops.")
+        .def_readonly("loops", &metol::SharedOps::loops)
+        .def_readonly("picked_by", &metol::SharedOps::picked_by)
+        .def_readonly("ops", &metol::SharedOps::ops);
     py::class_<Stage>(m, "Stage")
         .def_readonly("func", &Stage::func)
         .def_readonly("index", &Stage::index)
@@ -214,6 +218,11 @@ void bind_dag(py::module_& m) {
         .def_readonly("widest_bytes", &Stage::widest_bytes)
         .def_readonly("expr_branching", &Stage::expr_branching)
         .def_readonly("unchanged_ops", &Stage::unchanged_ops)
+        .def_readonly("shared_ops", &Stage::shared_ops)
+        .def_property_readonly("picking_loops",
+                               [](const Stage& stage) {
+                                   return std::vector<bool>(stage.picking_loops.begin(), stage.picking_loops.end());
+                               })
         .def_readonly("chained_cycles", &Stage::chained_cycles)
         .def_readonly("chained_ops", &Stage::chained_ops)
         .def_readonly("has_data_dependent_read", &Stage::has_data_dependent_read)

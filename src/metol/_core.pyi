@@ -90,6 +90,14 @@ class LoopDim:
     @property
     def has_constant_extent(self) -> bool: ...
 
+class SharedOps:
+    @property
+    def loops(self) -> int: ...
+    @property
+    def picked_by(self) -> int: ...
+    @property
+    def ops(self) -> list[float]: ...
+
 class Stage:
     @property
     def func(self) -> int: ...
@@ -113,6 +121,10 @@ class Stage:
     def expr_branching(self) -> int: ...
     @property
     def unchanged_ops(self) -> list[float]: ...
+    @property
+    def shared_ops(self) -> list[SharedOps]: ...
+    @property
+    def picking_loops(self) -> list[bool]: ...
     @property
     def chained_cycles(self) -> float: ...
     @property
@@ -418,11 +430,14 @@ class Border:
     @property
     def last(self) -> int: ...
 
-def cpu_loop_plans(dag: PipelineDag, schedules: Sequence[FuncSchedule]) -> tuple[list[list[int]], list[list[int]]]:
+def cpu_loop_plans(
+    dag: PipelineDag, schedules: Sequence[FuncSchedule]
+) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
     """What lowering asks of finished loop nests.
 
-    How the loops of the tiles of reductions nest, innermost first: [Stages][loops], none for other Stages. And at which
-    levels a loop along the vectors is never split, for what is inside has the borders: [Stages][levels].
+    How the loops of tiles nest, innermost first: [Stages][loops], none where they nest as all others do. At which
+    levels a loop along the vectors is never split, for what is inside has the borders: [Stages][levels]. And which
+    loops pick among values: [Stages][loops].
     """
 
 def is_serial_on_gpu(stage: Stage, nest: StageNest, loop: int) -> bool:
@@ -432,6 +447,12 @@ def is_serial_on_gpu(stage: Stage, nest: StageNest, loop: int) -> bool:
 
 class MachineParameters:
     """What a Space is told of a machine: one subclass a target."""
+
+class ArithmeticPart:
+    def __init__(self, loops: int, picked_by: int, share: float) -> None: ...
+    loops: int
+    picked_by: int
+    share: float
 
 class CpuParameters(MachineParameters):
     def __init__(self) -> None: ...
@@ -470,6 +491,7 @@ class CpuParameters(MachineParameters):
     fault_threshold_bytes: int
     vector_registers: int
     register_seconds: list[float]
+    arithmetic: list[list[ArithmeticPart]]
     added_seconds_share: list[float]
     chained_step_seconds: list[float]
     scalar_point_seconds: list[float]

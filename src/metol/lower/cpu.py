@@ -30,7 +30,7 @@ def cpu_directives(
         options: What the user promised about the outputs.
     """
     facts = facts_of_nests(dag, schedules)
-    orders, whole_levels = _core.cpu_loop_plans(dag, schedules)
+    orders, whole_levels, picking = _core.cpu_loop_plans(dag, schedules)
     nests = {
         stage: StageLoops(
             dag,
@@ -52,6 +52,9 @@ def cpu_directives(
             for site in (guest.compute, guest.store):
                 if not site.is_root:
                     nests[site.stage].guest_levels.add(site.level)
+        for stage, loops in nests.items():
+            if dag.funcs[loops.stage.func].is_output:
+                loops.picking_loops = frozenset(picking[stage])
     for guest in (s for s in schedules if s.placement == _core.Placement.AT):
         nests[guest.compute.stage].is_host = True
         for stage in dag.funcs[guest.func].stages[: len(guest.stages)]:

@@ -53,6 +53,8 @@ class StageLoops:
         """Loops whose turns, each of them a tile, a window slides over."""
         self.guest_levels: set[int] = set()
         """Levels in whose bodies others are computed or stored that are to have constant sizes."""
+        self.picking_loops: Set[int] = frozenset()
+        """Loops that pick among values: unrolled, nothing is left of that where they begin at a constant."""
         self.is_inside = False
         """Whether the Func is computed inside the loops of another."""
         self.is_host = False
@@ -176,7 +178,8 @@ class StageLoops:
         """All versions of the Stage: one, or of an output one for sizes of at least a tile before a plain one for any.
 
         What is computed inside a loop that is whole there has the size of the output: the first of them then has a
-        version within it in which those sides are as estimated, and all sizes inside are constants.
+        version within it in which those sides are as estimated, and all sizes inside are constants. So it has where a
+        loop that is whole in the tile picks among values: at a constant, nothing is left of that.
         """
         factors = self._first_factors()
         if not factors or not tails.has_two_versions(self.stage):
@@ -188,6 +191,7 @@ class StageLoops:
         made = [branch(Call.SPECIALIZE, [n for pair in factors for n in pair], ())]
         # With all sizes constant, compilers spread gathers out, which takes longer.
         sides = set() if tails.indexes_by_value(self.stage) else self._sides_inside()
+        sides |= self._picked_sides()
         if sides:
             exact = [n for d in sorted(sides) for n in (d, self.estimate[d].min, self.estimate[d].extent)]
             made.append(branch(Call.SPECIALIZE_SIZE, exact, (0,)))
@@ -266,6 +270,15 @@ class StageLoops:
             dim.pure_dim
             for dim, pieces in zip(self.stage.loops, self.pieces, strict=True)
             if not dim.is_rvar and any(level < pieces[0].level for level in self.guest_levels)
+        }
+
+    def _picked_sides(self) -> set[int]:
+        """Dimensions of the output whose loop picks among values, and is whole in the tile."""
+        return {
+            self.stage.loops[loop].pure_dim
+            for loop in self.picking_loops
+            if loop != self.nest.vector_loop
+            and self.levels[self.tile_level][loop] >= self.estimate[self.stage.loops[loop].pure_dim].extent
         }
 
     def _first_factors(self) -> list[tuple[int, int]]:

@@ -145,6 +145,14 @@ struct LoopDim {
         false;  // an RVar whose extent is a literal: no estimate was put in, so full unrolling is legal
 };
 
+// Operations of a Stage that move with the same loops; a bit for each of them.
+struct SharedOps {
+    uint32_t loops = 0;      // that their values move with
+    uint32_t picked_by = 0;  // loops that pick among values, or are all that they are made of: where they are known as
+                             // numbers, nothing of these operations is left
+    std::vector<float> ops;  // [41]
+};
+
 // The classes of operations (40 in Adams et al. 2019, §4.1) are declared in pipeline/op_classes.def.
 struct Stage {
     int32_t func = -1;
@@ -159,6 +167,8 @@ struct Stage {
     int32_t widest_bytes = 4;
     int32_t expr_branching = 1;             // Strahler number: the least registers that evaluate its values
     std::vector<float> unchanged_ops;       // [41] of op_histogram, what all steps of a reduction have in common
+    std::vector<SharedOps> shared_ops;      // op_histogram less unchanged_ops and stepped_addresses, if loops pick
+    std::vector<uint8_t> picking_loops;     // [loops] that pick among most of it, as c of select(c == 0, a, b)
     float chained_cycles = 0;               // of an update: from what it loads of its own Func to what it stores
     float chained_ops = 0;                  // operations of all chains from there, a sum counted as one
     bool has_data_dependent_read = false;   // a load indexes another load

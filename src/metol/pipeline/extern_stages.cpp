@@ -129,6 +129,7 @@ std::string read_extern_stage(const hi::Function& function, int32_t id, const Ex
     stage.unchanged_ops = stage.op_histogram;
     stage.op_histogram[static_cast<size_t>(OpClass::ExternCall)] = kOperationsPerPoint;
     stage.promised_loops.assign(stage.loops.size(), 0);
+    stage.picking_loops.assign(stage.loops.size(), 0);
     stage.stores = {access_along_loops(func.dimensions(), stage.loops.size(), true)};
     std::string signature = "\nextern " + function.extern_function_name();
     ExprGraph graph(0);

@@ -33,6 +33,7 @@ void take_loads(std::span<const Stage> parts, Edge& edge) {
 void add_up(std::span<const Stage> parts, Stage& whole) {
     whole.op_histogram.assign(whole.op_histogram.size(), 0);
     whole.unchanged_ops = whole.op_histogram;
+    whole.shared_ops.clear();
     whole.stepped_addresses = 0;
     whole.expr_branching = 1;
     for (const Stage& part : parts) {

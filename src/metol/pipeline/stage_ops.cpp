@@ -13,6 +13,7 @@
 
 #include "branching.hpp"
 #include "chains.hpp"
+#include "shared_ops.hpp"
 
 namespace metol {
 namespace {
@@ -291,13 +292,16 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     std::map<int32_t, std::vector<AccessGroup>> groups;
     std::map<int32_t, float> added;  // loads of each producer that go into an addition
     const FusedAdditions additions(graph);
+    OpSharing sharing(graph, stage);
     int32_t narrowest = 8, widest = 1;
     for (int32_t id = 0; id < graph.size(); id++) {
         const ExprNode& node = graph.node(id);
         stage.is_unfit_for_opencl = stage.is_unfit_for_opencl || is_unfit_for_opencl(node);
         if (walk.is_address_only(id) && !is_free_address(graph, node)) {
             count(OpClass::Address);
-            stage.stepped_addresses += moves_by_known_steps(graph.linear(id)) ? 1.0F : 0.0F;
+            const float stepped = moves_by_known_steps(graph.linear(id)) ? 1.0F : 0.0F;
+            stage.stepped_addresses += stepped;
+            sharing.add(id, OpClass::Address, 1 - stepped);
         }
         if (!walk.is_value(id)) {
             continue;
@@ -311,6 +315,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
             const auto count_both = [&](OpClass op, float n) {
                 count(op, n);
                 stage.unchanged_ops[static_cast<size_t>(op)] += is_unchanged ? n : 0;
+                sharing.add(id, op, is_unchanged ? 0 : n);
             };
             count_both(classify(graph, node), 1);
             if (additions.takes_product(node)) {
@@ -326,6 +331,10 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
         for (int32_t arg : node.args) {
             stage.has_data_dependent_read = stage.has_data_dependent_read || loads.finds_in(arg);
         }
+    }
+    stage.picking_loops = sharing.picking_loops();
+    if (std::ranges::any_of(stage.picking_loops, std::identity{})) {
+        stage.shared_ops = sharing.counted();
     }
     for (int32_t value : roots.values) {
         const int32_t bytes = std::max(graph.node(value).bits / 8, 1);
@@ -387,6 +396,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     if (stage.is_undef) {
         stage.op_histogram.assign(kOpClassCount, 0.0f);  // it generates no code
         stage.unchanged_ops = stage.op_histogram;
+        stage.shared_ops.clear();
         stage.stepped_addresses = 0;
     }
 }

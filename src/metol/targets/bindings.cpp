@@ -3,9 +3,12 @@
 
 #include <pybind11/stl.h>
 
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "schedule/pipeline_index.hpp"
+#include "targets/cpu/arithmetic.hpp"
 #include "targets/cpu/borders.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
 #include "targets/cpu/tile_order.hpp"
@@ -17,6 +20,11 @@ namespace py = pybind11;
 
 void bind_targets(py::module_& m) {
     py::class_<metol::MachineParameters>(m, "MachineParameters", "What the core needs to know of a machine.");
+    py::class_<metol::ArithmeticPart>(m, "ArithmeticPart", "Operations of a Stage that move with the same loops.")
+        .def(py::init<uint32_t, uint32_t, double>(), py::arg("loops"), py::arg("picked_by"), py::arg("share"))
+        .def_readwrite("loops", &metol::ArithmeticPart::loops)
+        .def_readwrite("picked_by", &metol::ArithmeticPart::picked_by)
+        .def_readwrite("share", &metol::ArithmeticPart::share);
     py::class_<metol::CpuParameters, metol::MachineParameters>(m, "CpuParameters",
                                                                "What the core needs to know of a CPU.")
         .def(py::init<>())
@@ -37,7 +45,7 @@ void bind_targets(py::module_& m) {
                                                 METOL_FIELD(seconds_per_contested_store) METOL_FIELD(seconds_per_spill)
                                                     METOL_FIELD(tiled_slowdown) METOL_FIELD(tiled_slowdown_all_cores)
                                                         METOL_FIELD(fault_threshold_bytes) METOL_FIELD(vector_registers)
-                                                            METOL_FIELD(register_seconds)
+                                                            METOL_FIELD(register_seconds) METOL_FIELD(arithmetic)
                                                                 METOL_FIELD(added_seconds_share)
                                                                     METOL_FIELD(chained_step_seconds)
                                                                         METOL_FIELD(scalar_point_seconds);
@@ -73,11 +81,13 @@ void bind_targets(py::module_& m) {
             metol::LoopNest nest;
             nest.funcs = schedules;
             const metol::PipelineIndex index(dag);
-            return std::pair(metol::cpu::tile_orders(index, nest), metol::cpu::whole_lane_levels(index, nest));
+            return std::tuple(metol::cpu::tile_orders(index, nest), metol::cpu::whole_lane_levels(index, nest),
+                              metol::cpu::picking_loops(index, nest));
         },
         py::arg("dag"), py::arg("schedules"),
-        "How the loops of the tiles of reductions nest, innermost first: [Stages][loops]; and at which levels a loop "
-        "along the vectors is never split, for what is inside has the borders: [Stages][levels].");
+        "How the loops of tiles nest, innermost first: [Stages][loops]; at which levels a loop along the vectors is "
+        "never split, for what is inside has the borders: [Stages][levels]; and which loops pick among values: "
+        "[Stages][loops].");
     m.def("is_serial_on_gpu", &metol::gpu::is_serial, py::arg("stage"), py::arg("nest"), py::arg("loop"),
           "Does each thread run a loop of a Stage by itself?");
     m.attr("GPU_MOST_UNROLLED") = metol::gpu::kMostUnrolled;

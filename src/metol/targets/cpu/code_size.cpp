@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "targets/cpu/arithmetic.hpp"
 #include "targets/cpu/limits.hpp"
 #include "targets/cpu/loads.hpp"
 #include "targets/cpu/nest_queries.hpp"
@@ -19,9 +20,21 @@ double tile_operations(const CpuParameters& machine, const PipelineIndex& index,
         points *= count;
     }
     const auto reads = effective_reads(index, nest, stage_id);
-    double operations = operations_of(stage);
+    const TileShape tile{
+        own.vector_loop, own.vector_width, machine.vector_bytes, stage.loops.size(), own.levels.back(), false, 0};
+    DimSet known;
+    if (picking_loops(index, nest, stage_id).any()) {
+        Regions regions(index, nest);
+        known = known_loops(index, stage_id, tile, regions.loops(stage_id, nest[stage.func].compute));
+    }
+    double operations = operations_of(stage) * own_share(machine, index, stage_id, tile, known);
     for (const InlinedUse& use : reads->inlined) {
-        operations += use.calls_per_point * operations_of(index.stage(index.func(use.func).stages.front()));
+        const int definition = index.func(use.func).stages.front();
+        // Of what is picked among, the code of each is there once; of others, as if nothing were shared.
+        const double share = is_picked_among(index, stage_id, definition)
+                                 ? picked_share(machine, index, tile, points / own.vector_width, use, known, DimSet())
+                                 : 1;
+        operations += share * use.calls_per_point * operations_of(index.stage(definition));
     }
     const double registers =
         std::max(1.0, static_cast<double>(own.vector_width) * stage.widest_bytes / machine.vector_bytes);

@@ -12,6 +12,13 @@ namespace metol {
 // The cache line of every CPU that Halide compiles vectors for.
 inline constexpr int64_t kLineBytes = 64;
 
+// Operations of a Stage that move with the same loops: bits as in `SharedOps`.
+struct ArithmeticPart {
+    uint32_t loops = 0;
+    uint32_t picked_by = 0;
+    double share = 0;  // of the arithmetic of a point
+};
+
 struct CpuParameters final : MachineParameters {
     std::unique_ptr<const Target> make_target() const override;
 
@@ -51,7 +58,9 @@ struct CpuParameters final : MachineParameters {
     double tiled_slowdown_all_cores = 1;
     int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run
     int32_t vector_registers = 16;
-    std::vector<double> register_seconds;     // [Stages] arithmetic on one native register of its widest type
+    std::vector<double> register_seconds;  // [Stages] arithmetic on one native register of its widest type
+    // [Stages] all of that, by the loops that it moves with; empty where no loop picks among values.
+    std::vector<std::vector<ArithmeticPart>> arithmetic;
     std::vector<double> added_seconds_share;  // [Stages] of that, what is left where its product is part of an addition
     std::vector<double> chained_step_seconds;  // [Stages] from one step of a sum or a scan to the next
     std::vector<double> scalar_point_seconds;  // [Stages] arithmetic of a point in scalar code

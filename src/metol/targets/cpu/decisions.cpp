@@ -5,6 +5,7 @@
 
 #include "schedule/inlining.hpp"
 #include "schedule/tilings.hpp"
+#include "targets/cpu/arithmetic.hpp"
 #include "targets/cpu/code_size.hpp"
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/limits.hpp"
@@ -77,21 +78,39 @@ Pruned check_recompute(const PipelineIndex& index, const LoopNest& child, Region
 // Does the unrolled tile fit into registers and the cache of decoded instructions? `loops` is what it is a tile of.
 Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, const Stage& stage,
                   const StageTiling& tiling, const Box& loops, bool is_sliding) {
+    const int stage_id = index.func(stage.func).stages[static_cast<size_t>(stage.index)];
+    const DimSet picking = picking_loops(index, stage_id);
     int64_t unrolled = 1;
+    int64_t picked = 1;
+    bool has_rows = false;
     bool is_whole = true;
     for (size_t i = 0; i < stage.loops.size(); i++) {
         const bool is_vector = static_cast<int>(i) == tiling.vector_loop;
         unrolled *= is_vector ? tiling.tile[i] / tiling.vector_width : tiling.tile[i];
-        is_whole = is_whole && loops[static_cast<int>(i)].extent() <= tiling.tile[i];
+        const bool is_in_tile = loops[static_cast<int>(i)].extent() <= tiling.tile[i];
+        picked *= picking[i] && !is_vector ? tiling.tile[i] : 1;
+        has_rows = has_rows || !(picking[i] || is_vector || is_in_tile || tiling.tile[i] == 1);
+        is_whole = is_whole && is_in_tile;
     }
     const double registers =
         std::max(1.0, static_cast<double>(tiling.vector_width) * stage.widest_bytes / machine.vector_bytes);
     const double lanes = inputs_read_in_turn(index, stage, tiling.vector_loop) * tiling.vector_width;
-    const double code = static_cast<double>(unrolled) * (registers * operations_of(stage) + lanes);
+    const TileShape shape{
+        tiling.vector_loop, tiling.vector_width, machine.vector_bytes, stage.loops.size(), tiling.tile, false, 0};
+    const double share =
+        picking.any() ? own_share(machine, index, stage_id, shape, known_loops(index, stage_id, shape, loops)) : 1;
+    const double code = static_cast<double>(unrolled) * (registers * share * operations_of(stage) + lanes);
     const auto sums = static_cast<int32_t>(kSumsShare * machine.vector_registers);
     const int32_t plain = reduction_loops(stage).empty() ? kMaxUnroll : std::max(kMaxUnroll, sums);
-    const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : is_whole ? kMaxWholeUnroll : plain;
+    const int32_t whole = is_whole ? kMaxWholeUnroll : plain;
+    const int32_t most = picked > 1 && picked == unrolled ? kMaxPicked : whole;
+    const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : most;
     const bool is_large = static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index);
+    // All that an output picks among goes to memory at once, each value to another place: rows would multiply these
+    // places, which takes up to 1.6 times as long (lattice Boltzmann, planes of luminance and colour differences).
+    if (picked > 1 && has_rows && index.func(stage.func).is_output) {
+        return Pruned::TileTooLarge;
+    }
     return unrolled > 1 && is_large ? Pruned::TileTooLarge : Pruned::None;
 }
 

@@ -92,7 +92,7 @@ std::vector<DecisionFamily> location_families(const PipelineIndex& index, const 
 
 // Points of the tile along one loop: powers of two of its unit, all of a short loop, and for tiles of sums three times
 // powers of two, which fill the registers better, where they leave no rest: each of them would need a guard.
-std::vector<int32_t> tile_sizes(int64_t extent, int32_t unit, bool in_threes) {
+std::vector<int32_t> tile_sizes(int64_t extent, int32_t unit, bool in_threes, int32_t most_whole) {
     std::vector<int32_t> sizes;
     for (int32_t size = unit; size <= kMaxUnroll * unit && (size == unit || size <= extent); size *= 2) {
         sizes.push_back(size);
@@ -102,19 +102,23 @@ std::vector<int32_t> tile_sizes(int64_t extent, int32_t unit, bool in_threes) {
         }
     }
     const bool is_short =
-        unit == 1 && extent <= kMaxWholeUnroll && std::find(sizes.begin(), sizes.end(), extent) == sizes.end();
+        unit == 1 && extent <= most_whole && std::find(sizes.begin(), sizes.end(), extent) == sizes.end();
     if (is_short) {
         sizes.push_back(static_cast<int32_t>(extent));
     }
     return sizes;
 }
 
-// Loops, innermost first, that a tile may unroll: the vector loop and the two pure loops around it.
-std::vector<int> unrollable_loops(const PipelineIndex& index, int stage_id, int vector_loop) {
+// Loops of which a tile may unroll a part: the vector loop and the two pure loops around it.
+constexpr size_t kUnrolledInPart = 3;
+
+// Loops, innermost first, that a tile may unroll: those, and whole any that picks among values.
+std::vector<int> unrollable_loops(const PipelineIndex& index, int stage_id, int vector_loop, DimSet picking) {
     std::vector<int> loops;
     const std::vector<int> order = index.nest_order(stage_id, vector_loop);
-    for (auto it = order.rbegin(); it != order.rend() && loops.size() < 3; ++it) {
-        if (!index.stage(stage_id).loops[static_cast<size_t>(*it)].is_reduction) {
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+        const auto loop = static_cast<size_t>(*it);
+        if (!index.stage(stage_id).loops[loop].is_reduction && (loops.size() < kUnrolledInPart || picking[loop])) {
             loops.push_back(*it);
         }
     }
@@ -147,6 +151,7 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
         vector_loops.push_back(-1);
     }
     const bool is_of_sums = !reduction_loops(stage).empty();
+    const DimSet picking = picking_loops(index, step.stage);
     std::vector<DecisionFamily> families;
     for (int vector_loop : vector_loops) {
         std::vector<int> widths = {1};
@@ -162,15 +167,23 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
             decision.vector_loop = static_cast<int8_t>(vector_loop);
             decision.vector_width = static_cast<int16_t>(width);
             DecisionFamily family{decision, std::vector<std::vector<int32_t>>(stage.loops.size(), {1})};
-            for (int loop : unrollable_loops(index, step.stage, vector_loop)) {
+            const std::vector<int> unrollable = unrollable_loops(index, step.stage, vector_loop, picking);
+            for (size_t place = 0; place < unrollable.size(); place++) {
+                const int loop = unrollable[place];
                 const int32_t unit = loop == vector_loop ? decision.vector_width : 1;
                 auto& sizes = family.choices[static_cast<size_t>(loop)];
                 const bool in_threes = is_of_sums && loop != vector_loop;
                 // Unrolled, a condition is evaluated for points that a guard leaves out, and loads what is not there.
                 const bool is_read_ahead =
                     unit == 1 && stage.has_loading_condition && stage.condition_loops[static_cast<size_t>(loop)] != 0;
-                sizes = options.allow_unroll && !is_read_ahead ? tile_sizes(loops[loop].extent(), unit, in_threes)
-                                                               : std::vector<int32_t>{unit};
+                const int64_t extent = loops[loop].extent();
+                const int32_t most_whole = picking[static_cast<size_t>(loop)] ? kMaxPicked : kMaxWholeUnroll;
+                sizes = {unit};
+                if (options.allow_unroll && !is_read_ahead && place < kUnrolledInPart) {
+                    sizes = tile_sizes(extent, unit, in_threes, most_whole);
+                } else if (options.allow_unroll && !is_read_ahead && extent > 1 && extent <= most_whole) {
+                    sizes.push_back(static_cast<int32_t>(extent));
+                }
             }
             families.push_back(std::move(family));
         }

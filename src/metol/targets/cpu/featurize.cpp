@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "schedule/tilings.hpp"
+#include "targets/cpu/arithmetic.hpp"
+#include "targets/cpu/fusing.hpp"
 #include "targets/cpu/group_featurizer.hpp"
 #include "targets/cpu/guards.hpp"
 #include "targets/cpu/nest_queries.hpp"
@@ -263,6 +265,30 @@ bool GroupFeaturizer::masks_loads_alone(const StageContext& context) const {
     return func.stages.size() == 1 && !func.is_output && splits <= 2 && context.tile[loop] == context.nest.vector_width;
 }
 
+DimSet GroupFeaturizer::known_loops(const StageContext& context, const TileShape& tile) {
+    const int func = index_.stage(context.id).func;
+    // An output in the loops of another has no version for the estimated size.
+    if (index_.func(func).is_output && (context.nest.leader >= 0 || is_leader(index_, nest_, func))) {
+        return {};
+    }
+    return cpu::known_loops(index_, context.id, tile, regions_.loops(context.id, nest_[func].compute));
+}
+
+void GroupFeaturizer::share_arithmetic(const StageContext& context, float* out) {
+    if (picking_loops(index_, context.id).none()) {
+        return;
+    }
+    const TileShape tile = tile_of(context);
+    const auto share = static_cast<float>(own_share(machine_, index_, context.id, tile, known_loops(context, tile)));
+    for (Feature count : {k_num_vectors, k_num_scalars}) {
+        out[count] *= share;
+    }
+    for (Feature each : {k_vector_loads_per_vector, k_scalar_loads_per_vector, k_scalar_loads_per_scalar,
+                         k_unique_bytes_read_per_vector, k_unique_lines_read_per_vector}) {
+        out[each] /= share;
+    }
+}
+
 void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
     const Stage& stage = index_.stage(context.id);
     const Trips& points = context.tile;
@@ -435,6 +461,7 @@ void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow
         measure_working_sets(context, out);
     }
     add_inlined(context, row);
+    share_arithmetic(context, out);
 }
 
 void add_inlined_row(std::span<const float> part, std::span<float> row) {

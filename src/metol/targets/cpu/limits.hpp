@@ -19,6 +19,9 @@ inline constexpr int32_t kMaxUnroll = 16;
 inline constexpr double kSumsShare = 0.75;
 // A loop that is unrolled whole: sixteen iterations and what a stencil adds to them on both sides.
 inline constexpr int32_t kMaxWholeUnroll = 24;
+// A loop that picks among values: unrolled whole, each of them is computed once, and stored at once. The most that are
+// usual are the 27 velocities of a lattice Boltzmann method in three dimensions.
+inline constexpr int32_t kMaxPicked = 32;
 // Reduction loops that are unrolled in part, and blocks of those that run partly outside the pure loops: 16, 64, 256.
 inline constexpr int32_t kMaxPartialUnroll = 8;
 inline constexpr int32_t kLeastReductionBlock = 16;

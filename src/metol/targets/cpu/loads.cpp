@@ -120,6 +120,21 @@ double places_in_tile(const EffectiveAccess& access, const TileShape& tile, DimS
     return distinct_loads(access, tile.loops, steps, tile.vector_loop, untold);
 }
 
+double places_along(const EffectiveAccess& access, const TileShape& tile, DimSet untold, DimSet dims) {
+    EffectiveAccess along;
+    DimSet untold_along;
+    along.count = 1;
+    for (size_t d = 0; d < access.jacobian.size(); d++) {
+        if (dims[d]) {
+            untold_along[along.jacobian.size()] = untold[d];
+            along.jacobian.push_back(access.jacobian[d]);
+            along.distinct.push_back(access.distinct[d]);
+            along.count *= access.distinct[d];
+        }
+    }
+    return std::min(places_in_tile(along, tile, untold_along), places_in_tile(access, tile, untold));
+}
+
 TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
                         const TileShape& tile, const Layout& layout) {
     TileLoads loads;

@@ -36,6 +36,9 @@ struct Layout {
 // `untold` the compiler takes none for another.
 double places_in_tile(const EffectiveAccess& access, const TileShape& tile, DimSet untold);
 
+// The same of places that differ along some dimensions.
+double places_along(const EffectiveAccess& access, const TileShape& tile, DimSet untold, DimSet dims);
+
 TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const EffectiveAccess& access,
                         const TileShape& tile, const Layout& layout);
 

@@ -53,8 +53,8 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
 
     Args:
         machine: Sizes and rates.
-        dag: The pipeline; one entry of `register_seconds`, `added_seconds_share`, `chained_step_seconds` and
-            `scalar_point_seconds` is made a Stage.
+        dag: The pipeline; one entry of `register_seconds`, `arithmetic`, `added_seconds_share`, `chained_step_seconds`
+            and `scalar_point_seconds` is made a Stage.
 
     Returns:
         The parameters, all in seconds, bytes and counts.
@@ -71,6 +71,7 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
     _fill_overheads(parameters, machine)
     vector_seconds = _seconds_by_class(machine.operations)
     parameters.register_seconds = [_register_seconds(dag, s, vector_seconds) for s in dag.stages]
+    parameters.arithmetic = [_arithmetic(s, vector_seconds) for s in dag.stages]
     parameters.added_seconds_share = [_added_seconds_share(dag, s, vector_seconds) for s in dag.stages]
     parameters.chained_step_seconds = [_chained_step_seconds(machine, s) for s in dag.stages]
     parameters.scalar_point_seconds = [_scalar_point_seconds(machine, dag, s) for s in dag.stages]
@@ -195,6 +196,19 @@ def _register_seconds(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Ma
     """Seconds of the arithmetic on one native register of the widest type of a Stage."""
     seconds = sum(count * seconds_by_class.get(name, 0.0) for name, count in _op_counts(stage))
     return seconds * (_BOUNDARY_SHARE if dag.funcs[stage.func].is_boundary_condition else 1.0)
+
+
+def _arithmetic(stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> list[_core.ArithmeticPart]:
+    """Shares of the arithmetic of a Stage that move with the same loops; none where no loop picks among values."""
+    names = [op.name for op in op_classes()]
+    parts = [
+        (shared, sum(count * seconds_by_class.get(name, 0.0) for name, count in zip(names, shared.ops, strict=True)))
+        for shared in stage.shared_ops
+    ]
+    whole = sum(seconds for _, seconds in parts)
+    if whole <= 0:
+        return []
+    return [_core.ArithmeticPart(shared.loops, shared.picked_by, seconds / whole) for shared, seconds in parts]
 
 
 def _added_seconds_share(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> float:

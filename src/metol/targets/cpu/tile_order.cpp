@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 
+#include "targets/cpu/arithmetic.hpp"
 #include "targets/cpu/nest_queries.hpp"
 
 namespace metol::cpu {
@@ -48,8 +49,9 @@ double values_in(const StageNest& nest, const StageReads& reads, std::span<const
     return held + std::min(passing, kOperands * vector);
 }
 
-// The vectors of a pixel's channels one after the other: Halide stores them together if nothing is between them.
-std::vector<int> channels_first(const Stage& stage, const StageNest& nest, int dense_dim) {
+// Some loops innermost, then the vectors.
+template <typename Predicate>
+std::vector<int> these_first(const Stage& stage, const StageNest& nest, const Predicate& is_first) {
     std::vector<int> order;
     for (int loop = 0; loop < static_cast<int>(stage.loops.size()); loop++) {
         if (loop == nest.vector_loop || steps_of(nest, loop) > 1) {
@@ -57,7 +59,7 @@ std::vector<int> channels_first(const Stage& stage, const StageNest& nest, int d
         }
     }
     const auto place = [&](int loop) {
-        return stage.loops[static_cast<size_t>(loop)].pure_dim == dense_dim ? 0 : loop == nest.vector_loop ? 1 : 2;
+        return is_first(static_cast<size_t>(loop)) ? 0 : loop == nest.vector_loop ? 1 : 2;
     };
     std::ranges::stable_sort(order, {}, place);
     return order;
@@ -107,7 +109,12 @@ std::vector<std::vector<int>> tile_orders(const PipelineIndex& index, const Loop
             own.vector_loop >= 0 && !stage.loops[static_cast<size_t>(own.vector_loop)].is_reduction;
         const bool reduces = std::ranges::any_of(stage.loops, &LoopDim::is_reduction);
         if (has_vectors && !reduces && index.func(stage.func).interleaved > 1) {
-            orders[id] = channels_first(stage, own, index.func(stage.func).dense_dim);
+            // The channels of a pixel one after the other: Halide stores them together if nothing is between them.
+            const int dense = index.func(stage.func).dense_dim;
+            orders[id] = these_first(stage, own, [&](size_t loop) { return stage.loops[loop].pure_dim == dense; });
+        } else if (const DimSet picking = picking_loops(index, nest, static_cast<int>(id));
+                   has_vectors && picking.any()) {
+            orders[id] = these_first(stage, own, [&](size_t loop) { return picking[loop]; });
         } else if (has_vectors && reduces) {
             orders[id] = tile_order(stage, own, *effective_reads(index, nest, static_cast<int>(id)), 1).loops;
         }

@@ -22,7 +22,9 @@ struct TileOrder {
 // innermost. `registers_per_vector` is what a vector of the Stage takes.
 TileOrder tile_order(const Stage& stage, const StageNest& nest, const StageReads& reads, double registers_per_vector);
 
-// [Stages] The loops of the tiles of reductions, as lowering nests them, innermost first; none for other Stages.
+// [Stages] The loops of tiles, as lowering nests them, innermost first; none where they nest as all others do. Those of
+// reductions are outside. What picks among values goes innermost: what it picks among is all computed for each of the
+// other points, and takes registers until the last is stored.
 std::vector<std::vector<int>> tile_orders(const PipelineIndex& index, const LoopNest& nest);
 
 }  // namespace metol::cpu
