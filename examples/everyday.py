@@ -423,3 +423,36 @@ def triangle_product(side: int = 512) -> hl.Pipeline:
     product[X, Y] += lower[k.x, Y] * upper[X, k.x]
     product.set_estimates([(0, side), (0, side)])
     return hl.Pipeline(product)
+
+
+def luma_chroma(width: int = 1920, height: int = 1080) -> hl.Pipeline:
+    """Return the brightness of a colour image and two differences of colours, in bytes, as three channels (BT.601)."""
+    source = image(width, height, 3, name="source", pixel=hl.UInt(8))
+    red, green, blue = (hl.i32(source[X, Y, channel]) for channel in range(3))
+    weights = (66, 129, 25, 16), (-38, -74, 112, 128), (112, -94, -18, 128)
+    sums = [((r * red + g * green + b * blue + 128) >> 8) + offset for r, g, b, offset in weights]
+    output = hl.Func("output")
+    output[X, Y, C] = hl.u8(hl.mux(C, sums))
+    output.set_estimates([(0, width), (0, height), (0, 3)])
+    return hl.Pipeline(output)
+
+
+def lattice_step(side: int = 512) -> hl.Pipeline:
+    """Return a step of a flow on a lattice: densities of nine directions move, and tend to balance (Boltzmann)."""
+    across, down = (0, 1, 0, -1, 0, 1, -1, -1, 1), (0, 0, 1, 0, -1, 1, 1, -1, -1)
+    weights = (4 / 9, *[1 / 9] * 4, *[1 / 36] * 4)
+    density, moments, output = image(side + 2, side + 2, 9, name="density"), hl.Func("moments"), hl.Func("output")
+    moved = [density[X + 1 - across[k], Y + 1 - down[k], k] for k in range(9)]
+    total = sum(moved[1:], moved[0])
+    flows = (sum((turn[k] * moved[k] for k in range(9) if turn[k]), hl.f32(0)) / total for turn in (across, down))
+    moments[X, Y] = (total, *flows)
+    mass, right, up = (moments[X, Y][part] for part in range(3))
+
+    def balanced(k: int) -> hl.Expr:
+        along = 3 * (across[k] * right + down[k] * up)
+        square = hl.f32(1.5) * (right * right + up * up)
+        return hl.f32(weights[k]) * mass * (1 + along + hl.f32(0.5) * along * along - square)
+
+    output[X, Y, C] = hl.mux(C, [hl.f32(0.4) * moved[k] + hl.f32(0.6) * balanced(k) for k in range(9)])
+    output.set_estimates([(0, side), (0, side), (0, 9)])
+    return hl.Pipeline(output)

@@ -86,6 +86,8 @@ def test_each_is_scheduled_otherwise_without_its_part(
         pytest.param("sorted_rows", (16, 2000), ".vectorize(", marks=pytest.mark.exhaustive),
         pytest.param("blurred_across", (512, 384), ".vectorize(", marks=pytest.mark.exhaustive),
         ("triangle_product", (128,), ".parallel(y_u1_"),
+        ("luma_chroma", (320, 100), ".unroll(c"),
+        pytest.param("lattice_step", (128,), ".unroll(c", marks=pytest.mark.exhaustive),
     ],
 )
 def test_what_people_write_is_scheduled_for_what_it_is(
