@@ -6,7 +6,7 @@ from pathlib import Path
 
 import halide as hl
 import pytest
-from small_pipelines import SOME_TARGET, some_machine
+from small_pipelines import SOME_TARGET, func_named, some_machine
 
 from metol import _core, planner
 from metol.measure import PipelineSource
@@ -117,17 +117,17 @@ def at_root(plan: Planner) -> tuple[Form, _core.States]:
 def test_blocks_live_from_what_writes_them_to_what_reads_them_last() -> None:
     x, y = hl.Var("x"), hl.Var("y")
     source = hl.ImageParam(hl.Float(32), 2, name="source")
-    first, second, third, out = (hl.Func(name) for name in ("first", "second", "third", "out"))
-    first[x, y] = hl.sin(source[x, y])
-    second[x, y] = hl.sin(first[x, y])
-    third[x, y] = hl.sin(second[x, y])
-    out[x, y] = third[x, y] + first[x, y]
-    source.set_estimates([(0, 1024), (0, 1024)])
-    out.set_estimates([(0, 1024), (0, 1024)])
-    form, state = at_root(planner_of(hl.Pipeline(out)))
-    names = {func.name: number for number, func in enumerate(form.dag.funcs)}
+    funcs = [hl.Func(name) for name in ("first", "second", "third", "out")]
+    funcs[0][x, y] = hl.sin(source[x, y])
+    funcs[1][x, y] = hl.sin(funcs[0][x, y])
+    funcs[2][x, y] = hl.sin(funcs[1][x, y])
+    funcs[3][x, y] = funcs[2][x, y] + funcs[0][x, y]
+    for each in (source, funcs[3]):
+        each.set_estimates([(0, 1024), (0, 1024)])
+    form, state = at_root(planner_of(hl.Pipeline(funcs[3])))
+    first, second, third, out = (func_named(form.dag, name) for name in ("first", "second", "third", "out"))
     found = {block.first: block for block in blocks_at_root(form, state)}
-    assert set(found) == {names["first"], names["second"], names["third"]}
-    assert found[names["first"]].last == names["out"]
-    assert found[names["second"]].last == names["third"]
+    assert set(found) == {first, second, third}
+    assert found[first].last == out
+    assert found[second].last == third
     assert all(block.num_bytes == 4 * MB for block in found.values())

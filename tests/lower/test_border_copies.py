@@ -2,11 +2,13 @@
 
 import halide as hl
 import pytest
-from small_pipelines import SOME_TARGET, ExactRuns, X, Y, cpu_space, finish, image, some_machine
+from small_pipelines import SOME_TARGET, ExactRuns, X, Y, finish, image, some_machine
 
 import metol
 from metol import _core
 from metol.lower import Call, Directive, cpu_directives
+from metol.pipeline import extract
+from metol.targets.cpu import cpu_parameters
 
 SIZES = 320, 200
 
@@ -47,10 +49,11 @@ def test_loops_across_the_lanes_have_no_copy_for_the_border() -> None:
 
 
 def test_a_border_at_root_is_guarded_row_by_row() -> None:
-    dag, space = cpu_space(bordered_by_numbers)
+    dag = extract(bordered_by_numbers(), target=SOME_TARGET)
+    space = _core.Space(dag, cpu_parameters(some_machine(), dag), _core.SpaceOptions(), 1)
     edge = next(number for number, func in enumerate(dag.funcs) if func.is_boundary_condition)
     rows = dag.funcs[edge].args[1]
-    leaves = space.rollout(space.root(), range(40))
+    leaves = space.rollout(space.root(), range(200))
     seen = 0
     for number in range(len(leaves)):
         state = leaves.take([number])

