@@ -1,6 +1,7 @@
 """Loop nests that leave behind more memory than glibc keeps: another is found."""
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from metol.search import Form
 EVERYDAY = Path(__file__).parents[1] / "examples" / "everyday.py"
 MB = 1 << 20
 KB = 1 << 10
-# What a decision about a place begins with where it is the root.
-ROOT = 2
+# What a decision about a place begins with.
+INLINE, ROOT = 0, 2
 MACHINE = some_machine()
 # A page takes 2.8 us, as on a virtual machine that was measured.
 SLOW_PAGES = replace(
@@ -99,18 +100,17 @@ def test_what_is_not_in_use_at_one_time_shares_its_place() -> None:
     assert given_back([Block(8 * MB, number, number + 1) for number in range(4)]) == 16 * MB
 
 
-def at_root(plan: Planner) -> tuple[Form, _core.States]:
-    """Return a loop nest with every Func at root, whose decisions are otherwise the first that there are."""
+def at_root(plan: Planner, names: Collection[str]) -> tuple[Form, _core.States]:
+    """Return a loop nest with these Funcs at root, whose decisions are otherwise the first that there are."""
     form = plan.form()
     state = form.space.root()
     while int(state.decisions_made[0]) < form.space.decision_count:
         children, _ = form.space.expand(state)
         each = [children.take([number]) for number in range(len(children))]
         placed = [form.space.path(child)[-1] for child in each]
-        state = next((child for child, path in zip(each, placed, strict=True) if path[0] == ROOT), each[0])
-    assert all(
-        schedule.placement in (_core.Placement.ROOT, _core.Placement.UNSCHEDULED) for schedule in state.describe()
-    )
+        name = form.dag.funcs[form.space.decision_funcs[int(state.decisions_made[0])]].name.split("$")[0]
+        wanted = ROOT if name in names else INLINE
+        state = next((child for child, path in zip(each, placed, strict=True) if path[0] == wanted), each[0])
     return form, state
 
 
@@ -124,10 +124,25 @@ def test_blocks_live_from_what_writes_them_to_what_reads_them_last() -> None:
     funcs[3][x, y] = funcs[2][x, y] + funcs[0][x, y]
     for each in (source, funcs[3]):
         each.set_estimates([(0, 1024), (0, 1024)])
-    form, state = at_root(planner_of(hl.Pipeline(funcs[3])))
+    form, state = at_root(planner_of(hl.Pipeline(funcs[3])), {"first", "second", "third"})
     first, second, third, out = (func_named(form.dag, name) for name in ("first", "second", "third", "out"))
     found = {block.first: block for block in blocks_at_root(form, state)}
     assert set(found) == {first, second, third}
     assert found[first].last == out
     assert found[second].last == third
     assert all(block.num_bytes == 4 * MB for block in found.values())
+
+
+def test_what_is_inline_and_read_on_many_ways_is_looked_at_once() -> None:
+    x, y = hl.Var("x"), hl.Var("y")
+    base = hl.Func("base")
+    base[x, y] = hl.sin(hl.f32(x + y))
+    funcs = [base, base]
+    for number in range(60):  # as many ways as Fibonacci's number of it
+        func = hl.Func(f"sum_{number}")
+        func[x, y] = funcs[-1][x, y] + funcs[-2][x, y]
+        funcs.append(func)
+    funcs[-1].set_estimates([(0, 1024), (0, 1024)])
+    form, state = at_root(planner_of(hl.Pipeline(funcs[-1])), {"base"})
+    (block,) = blocks_at_root(form, state)
+    assert block.last == func_named(form.dag, "sum_59")

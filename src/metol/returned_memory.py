@@ -6,7 +6,7 @@ end: a loop nest is asked afterwards, and where new pages would add half to its 
 block.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from metol import _core
@@ -92,6 +92,7 @@ class _Loops:
         self._dag = dag
         self._schedules = {schedule.func: schedule for schedule in schedules}
         self._readers: dict[int, set[int]] = {}
+        self._last_uses: dict[int, int] = {}  # of those that are inline
         for stage in dag.stages:
             for edge in stage.edges:
                 if edge.producer != stage.func:
@@ -110,8 +111,13 @@ class _Loops:
 
     def last_use(self, func: int) -> int:
         """Return the last Func at root in whose loops a Func is read, also by what is inline there."""
-        uses = [self.root_of(func)] if self._schedules[func].placement != _core.Placement.INLINE else []
+        if self._schedules[func].placement != _core.Placement.INLINE:
+            return max([self.root_of(func), *self._uses(func)])
+        if func not in self._last_uses:  # what is inline may be read on many ways
+            self._last_uses[func] = max(self._uses(func), default=func)
+        return self._last_uses[func]
+
+    def _uses(self, func: int) -> Iterator[int]:
         for reader in self._readers.get(func, ()):
             is_inline = self._schedules[reader].placement == _core.Placement.INLINE
-            uses.append(self.last_use(reader) if is_inline else self.root_of(reader))
-        return max(uses, default=func)
+            yield self.last_use(reader) if is_inline else self.root_of(reader)
