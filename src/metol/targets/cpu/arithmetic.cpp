@@ -52,7 +52,10 @@ bool has_estimated_version(const PipelineIndex& index, int func) {
 DimSet picking_loops(const PipelineIndex& index, int stage_id) {
     const Stage& stage = index.stage(stage_id);
     DimSet picking;
-    for (size_t i = 0; i < stage.loops.size() && !is_reduction(stage); i++) {
+    if (is_reduction(stage)) {
+        return picking;
+    }
+    for (size_t i = 0; i < stage.loops.size(); i++) {
         const int dim = stage.loops[i].pure_dim;
         if (stage.picking_loops[i] && dim >= 0) {
             const int64_t extent = index.func(stage.func).root_region[static_cast<size_t>(dim)].extent();

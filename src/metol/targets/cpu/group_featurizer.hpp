@@ -169,8 +169,7 @@ class GroupFeaturizer {
     // Dimensions of an inlined Func along which the compiler does not see that two points ask for the same value.
     DimSet untold_dimensions(int func);
     // How much of what a tile of so many vectors asks of an inlined Func is computed: once a place.
-    double computed_share(const StageContext& context, const TileShape& tile, double vectors, const InlinedUse& use,
-                          DimSet known);
+    double computed_share(const StageContext& context, const TileShape& tile, double vectors, const InlinedUse& use);
     DimSet known_loops(const StageContext& context, const TileShape& tile);
     // Counts vectors and points by the arithmetic that the tile does: of what a loop picks among, each once.
     void share_arithmetic(const StageContext& context, float* out);

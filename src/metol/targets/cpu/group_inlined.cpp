@@ -44,8 +44,9 @@ DimSet GroupFeaturizer::untold_dimensions(int func) {
 }
 
 double GroupFeaturizer::computed_share(const StageContext& context, const TileShape& tile, double vectors,
-                                       const InlinedUse& use, DimSet known) {
+                                       const InlinedUse& use) {
     if (is_picked_among(index_, context.id, index_.func(use.func).stages.front())) {
+        const DimSet known = known_loops(context, tile);
         return picked_share(machine_, index_, tile, vectors, use, known, untold_dimensions(use.func));
     }
     // Compilers make (x / y) * z a division of x * z, so that all who multiply by a quotient divide.
@@ -64,14 +65,13 @@ void GroupFeaturizer::add_inlined(const StageContext& context, StageRow& row) {
     std::vector<float>& out = row.row;
     const TileShape tile = tile_of(context);
     const double vectors = context.tile_points / context.nest.vector_width;
-    const DimSet known = context.reads.inlined.empty() ? DimSet() : known_loops(context, tile);
     double seconds = 0;
     for (const InlinedUse& use : context.reads.inlined) {
         const int inlined_stage = index_.func(use.func).stages.front();
         const auto s = static_cast<size_t>(inlined_stage);
         const auto calls = static_cast<float>(use.calls_per_point);
         const double calls_alone = use.calls_per_point - (1 - machine_.added_seconds_share[s]) * use.added_per_point;
-        const auto computed = static_cast<float>(calls_alone * computed_share(context, tile, vectors, use, known));
+        const auto computed = static_cast<float>(calls_alone * computed_share(context, tile, vectors, use));
         std::vector<float> part(kFeatureCount, 0.0F);
         part[k_inlined_calls] = calls * out[k_points_computed_total];
         part[k_num_vectors] = computed * out[k_num_vectors];
