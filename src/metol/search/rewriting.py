@@ -22,6 +22,8 @@ __all__ = ["Proposer", "Reader", "Rewriting", "search_forms"]
 # Updates that are rewritten at most, and what a rewriting must save at least of the predicted time.
 _MAX_REWRITES = 4
 _LEAST_GAIN = 0.02
+# What copies must save for a search of its own: of all loops, with them.
+_LEAST_GAIN_OF_OTHER_LOOPS = 0.1
 # Stages that take less than this share of the predicted time are left as they are.
 _LEAST_SHARE = 0.02
 
@@ -65,13 +67,13 @@ def search_forms(
     with contextlib.suppress(DeadEndError):
         form, found = _search_rewritten(start, found, rewriting, strategy, model=model, budget=budget)
     with contextlib.suppress(DeadEndError):
-        form, found = _search_staged(form, found, rewriting, model, budget)
+        form, found = _search_staged(form, found, rewriting, strategy, model=model, budget=budget)
     if not form.rfactors:
         return form, found
     # What updates in two steps gain, a copy that makes rows of columns may gain, too, and more.
     other_form, other = start, as_it_was
     with contextlib.suppress(DeadEndError):
-        other_form, other = _search_staged(start, as_it_was, rewriting, model, budget)
+        other_form, other = _search_staged(start, as_it_was, rewriting, strategy, model=model, budget=budget)
     candidates = found.candidates + other.candidates - as_it_was.candidates
     if other.cost_seconds < found.cost_seconds:
         form, found = other_form, other
@@ -101,7 +103,13 @@ def _search_rewritten(
 
 
 def _search_staged(
-    form: Form, found: SearchResult, rewriting: Rewriting, model: _core.CostModel, budget: Budget
+    form: Form,
+    found: SearchResult,
+    rewriting: Rewriting,
+    strategy: Strategy,
+    *,
+    model: _core.CostModel,
+    budget: Budget,
 ) -> tuple[Form, SearchResult]:
     """Return what copies of what is read gain, or what was found without."""
     proposals = rewriting.propose_stagings(form.dag, found.state.describe(), _expensive_stages(form, found, model))
@@ -114,6 +122,11 @@ def _search_staged(
     candidates = found.candidates + other.candidates
     if other.cost_seconds >= found.cost_seconds * (1 - _LEAST_GAIN):
         return form, replace(found, candidates=candidates)
+    if other.cost_seconds < found.cost_seconds * (1 - _LEAST_GAIN_OF_OTHER_LOOPS) and not budget.is_spent():
+        # So much changes what pays elsewhere: other loops than those that were found without copies, and around them.
+        anew = strategy.search(staged.space, model, budget)
+        candidates += anew.candidates
+        other = min((other, anew), key=lambda result: result.cost_seconds)
     return staged, replace(other, candidates=candidates)
 
 
