@@ -92,6 +92,7 @@ struct JacobianRow {
     std::vector<int32_t> denominator;  // [loops of the consuming Stage], at least 1
     std::vector<uint8_t> is_known;     // [loops of the consuming Stage]
     std::vector<uint8_t> has_phase;    // [loops of the consuming Stage] a phase comes back in turn along it
+    std::vector<uint8_t> has_float;    // [loops of the consuming Stage] it is rounded from a float that moves with it
     bool operator==(const JacobianRow&) const = default;
 };
 
@@ -167,7 +168,7 @@ struct Stage {
     int32_t widest_bytes = 4;
     int32_t expr_branching = 1;             // Strahler number: the least registers that evaluate its values
     std::vector<float> unchanged_ops;       // [41] of op_histogram, what all steps of a reduction have in common
-    std::vector<SharedOps> shared_ops;      // op_histogram less unchanged_ops and stepped_addresses, if loops pick
+    std::vector<SharedOps> shared_ops;      // op_histogram less unchanged_ops and stepped_addresses
     std::vector<uint8_t> picking_loops;     // [loops] that pick among most of it, as c of select(c == 0, a, b)
     float chained_cycles = 0;               // of an update: from what it loads of its own Func to what it stores
     float chained_ops = 0;                  // operations of all chains from there, a sum counted as one

@@ -53,6 +53,7 @@ LinearForm zero_form(int32_t loops) {
     form.coefficients.resize(static_cast<size_t>(loops));
     form.is_known.assign(static_cast<size_t>(loops), 1);
     form.has_phase.assign(static_cast<size_t>(loops), 0);
+    form.has_float.assign(static_cast<size_t>(loops), 0);
     return form;
 }
 
@@ -73,10 +74,10 @@ bool moves_with(const LinearForm& form, size_t loop) {
 // `a` has its own phases and those of `b`, and has come the ways of both.
 void add_phases(LinearForm& a, const LinearForm& b) {
     a.steps = a.steps == b.steps || b.steps == 0 ? a.steps : a.steps == 0 ? b.steps : after_steps(a.steps, b.steps);
-    a.has_floats = a.has_floats || b.has_floats;
     a.is_clamped = a.is_clamped || b.is_clamped;
     for (size_t i = 0; i < a.has_phase.size(); i++) {
         a.has_phase[i] |= b.has_phase[i];
+        a.has_float[i] |= b.has_float[i];
     }
 }
 
@@ -279,7 +280,9 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
             return form;
         case ExprKind::Cast:
             form = arg(0);
-            form.has_floats = form.has_floats || (node.is_float && !form.is_invariant());
+            for (size_t i = 0; i < form.has_float.size(); i++) {
+                form.has_float[i] |= node.is_float && moves_with(form, i);
+            }
             return form;
         case ExprKind::Add:
             return add(arg(0), arg(1), 1);
@@ -315,7 +318,7 @@ LinearForm ExprGraph::derive(const ExprNode& node) const {
                 form = zero_form(loop_count_);
                 form.has_offset = false;
                 form.steps = arg(0).steps;
-                form.has_floats = arg(0).has_floats;
+                form.has_float = arg(0).has_float;
                 form.is_clamped = arg(0).is_clamped;
                 for (size_t i = 0; i < form.has_phase.size(); i++) {
                     form.has_phase[i] = moves_with(arg(0), i) || arg(0).has_phase[i];

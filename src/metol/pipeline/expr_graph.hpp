@@ -70,12 +70,12 @@ struct LinearForm {
     std::vector<Rational> coefficients;  // [loops]
     std::vector<uint8_t> is_known;       // [loops]
     std::vector<uint8_t> has_phase;      // [loops] something small that comes back in turn is added: x % 4
+    std::vector<uint8_t> has_float;      // [loops] on the way from it, something is a float, and rounded after
     Rational offset;
     bool has_offset = true;  // false where something loop-invariant but unknown is added
     // Of what stays for several turns of a loop on the way, as x / 2 and x / 4 * 2 do: equal for the same steps, 0 for
     // none.
     uint64_t steps = 0;
-    bool has_floats = false;  // something on the way is a float, and rounded after
     bool is_likely = false;   // it was tagged as the likely branch of a select
     bool is_clamped = false;  // it moves, but between bounds, as the coordinates of a boundary condition do
 

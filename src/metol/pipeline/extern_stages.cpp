@@ -52,6 +52,7 @@ Access access_along_loops(int32_t dimensions, size_t loops, bool is_known) {
         row.denominator.assign(loops, 1);
         row.is_known.assign(loops, is_known ? 1 : 0);
         row.has_phase.assign(loops, 0);
+        row.has_float.assign(loops, 0);
         access.jacobian.push_back(row);
     }
     return access;

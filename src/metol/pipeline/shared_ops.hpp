@@ -1,9 +1,10 @@
 // Which loops the operations of a Stage move with, and which loops pick among its values.
 //
-// A loop picks that a `mux` is indexed by, or a `select` compares with a number: all values that it picks among are the
-// same at each of its turns. Where several turns are unrolled, compilers compute each once, and where Halide knows each
-// turn as a number, nothing is left of the picking. How much that saves is what is picked among: a Stage that goes on
-// with what it has picked does most of its work at each turn anew.
+// What does not move with a loop, as exp(-y) or the row y / 2 along x, is computed once for all of its turns. A loop
+// picks that a `mux` is indexed by, or a `select` compares with a number: all values that it picks among are the same
+// at each of its turns. Where several turns are unrolled, compilers compute each once, and where Halide knows each turn
+// as a number, nothing is left of the picking. How much that saves is what is picked among: a Stage that goes on with
+// what it has picked does most of its work at each turn anew.
 #pragma once
 
 #include <cstdint>

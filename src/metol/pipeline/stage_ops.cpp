@@ -56,6 +56,7 @@ JacobianRow to_row(const LinearForm& form) {
     }
     row.is_known = form.is_known;
     row.has_phase = form.has_phase;
+    row.has_float = form.has_float;
     return row;
 }
 
@@ -88,7 +89,7 @@ void collect(const ExprGraph& graph, std::span<const int32_t> coordinates, std::
         const LinearForm& form = graph.linear(coordinates[d]);
         const double offset = static_cast<double>(form.offset.numerator) / static_cast<double>(form.offset.denominator);
         steps = form.steps == 0 ? steps : after_steps(steps, after_steps(form.steps, d));
-        group->has_floats = group->has_floats || form.has_floats;
+        group->has_floats = group->has_floats || std::ranges::any_of(form.has_float, std::identity{});
         group->is_clamped[d] |= form.is_clamped;
         group->offsets[d].insert({form.has_offset ? offset : 0.0, form.has_offset ? -1 : coordinates[d]});
     }
@@ -333,9 +334,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
         }
     }
     stage.picking_loops = sharing.picking_loops();
-    if (std::ranges::any_of(stage.picking_loops, std::identity{})) {
-        stage.shared_ops = sharing.counted();
-    }
+    stage.shared_ops = sharing.counted();
     for (int32_t value : roots.values) {
         const int32_t bytes = std::max(graph.node(value).bits / 8, 1);
         narrowest = std::min(narrowest, bytes);

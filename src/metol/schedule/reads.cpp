@@ -45,12 +45,15 @@ EffectiveAccess direct_access(const Access& access, int producer) {
         const JacobianRow& row = access.jacobian[d];
         std::array<double, kMaxLoops> derivatives{};
         std::bitset<kMaxLoops> phases;
+        std::bitset<kMaxLoops> floats;
         for (size_t i = 0; i < row.numerator.size(); i++) {
             derivatives[i] = slope_of(row, i);
             phases[i] = row.has_phase[i] != 0;
+            floats[i] = row.has_float[i] != 0;
         }
         out.jacobian.push_back(derivatives);
         out.phases.push_back(phases);
+        out.floats.push_back(floats);
         out.distinct.push_back(access.distinct_offsets[d]);
         out.clamped[d] = !access.is_clamped.empty() && access.is_clamped[d];
     }
@@ -135,7 +138,16 @@ double once_share(double values, double asked) {
     return std::clamp(2 - asked / values, 0.0, 1.0);
 }
 
-// `outer` reads an inlined Func whose definition reads through `inner`: chain rule, and offsets that add up.
+// Values that are read at each position: several of a Tuple.
+double values_per_position(const EffectiveAccess& access) {
+    double positions = 1;
+    for (double distinct : access.distinct) {
+        positions *= distinct;
+    }
+    return std::max(1.0, access.count / positions);
+}
+
+// `outer` evaluates an inlined Func whose definition reads through `inner`: chain rule, and offsets that add up.
 EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, const EffectiveAccess& inner) {
     EffectiveAccess out;
     out.producer = inner.producer;
@@ -147,6 +159,7 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
     for (size_t d = 0; d < inner.jacobian.size(); d++) {
         std::array<double, kMaxLoops> derivatives{};
         std::bitset<kMaxLoops> phases;
+        std::bitset<kMaxLoops> floats;
         double distinct = inner.distinct[d];
         out.clamped[d] = inner.clamped[d];
         for (size_t i = 0; i < inlined.loops.size(); i++) {
@@ -154,9 +167,13 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
             const auto dim = static_cast<size_t>(inlined.loops[i].pure_dim);
             if (slope != 0) {
                 phases |= outer.phases[dim];
+                floats |= outer.floats[dim];
             }
             if (inner.phases[d][i]) {
                 phases |= outer.phases[dim] | moving_loops(outer.jacobian[dim]);
+            }
+            if (inner.floats[d][i]) {
+                floats |= moving_loops(outer.jacobian[dim]);
             }
             if (slope == 0) {
                 continue;
@@ -169,12 +186,13 @@ EffectiveAccess through(const Stage& inlined, const EffectiveAccess& outer, cons
         }
         out.jacobian.push_back(derivatives);
         out.phases.push_back(phases);
+        out.floats.push_back(floats);
         out.distinct.push_back(distinct);
         positions *= distinct;
     }
     out.offsets = offsets_through(inlined, outer, inner);
     if (out.offsets.empty()) {
-        out.count = std::max(1.0, std::min(outer.count * inner.count, positions));
+        out.count = std::max(1.0, std::min(outer.count * inner.count, positions * values_per_position(inner)));
     } else {
         count_offsets(out);
     }
@@ -188,7 +206,7 @@ void include(std::vector<EffectiveAccess>& accesses, EffectiveAccess&& access) {
     const auto same = std::ranges::find_if(accesses, [&](const EffectiveAccess& other) {
         return other.producer == access.producer && other.part == access.part &&
                other.is_clamped == access.is_clamped && !other.offsets.empty() && !access.offsets.empty() &&
-               other.jacobian == access.jacobian && other.phases == access.phases;
+               other.jacobian == access.jacobian && other.phases == access.phases && other.floats == access.floats;
     });
     if (same == accesses.end()) {
         accesses.push_back(std::move(access));
@@ -241,7 +259,9 @@ StageReads find_reads(const PipelineIndex& index, const LoopNest& nest, int stag
         double calls = 0;
         double added = 0;
         const Stage& inlined = index.stage(index.func(func).stages.front());
-        for (const EffectiveAccess& outer : evaluated) {
+        for (EffectiveAccess& outer : evaluated) {
+            // Who reads one value of a Tuple evaluates that alone.
+            outer.count /= static_cast<double>(index.func(func).value_bytes.size());
             calls += outer.count;
             added += inlined.ends_in_product ? outer.count * outer.added_share : 0;
             for (const Edge& edge : inlined.edges) {

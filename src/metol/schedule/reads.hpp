@@ -16,6 +16,7 @@ struct EffectiveAccess {
     double count = 1;                                     // distinct loads a point
     std::vector<std::array<double, kMaxLoops>> jacobian;  // [dimensions of the producer]; NaN where unknown
     std::vector<std::bitset<kMaxLoops>> phases;           // [dimensions of the producer] loops with a phase (x % 4)
+    std::vector<std::bitset<kMaxLoops>> floats;           // [dimensions of the producer] loops of which it is rounded
     std::vector<double> distinct;                         // [dimensions] different offsets
     std::vector<Offset> offsets;                          // [count] in order; empty where they are not known
     bool is_clamped = false;                              // through an inlined boundary condition

@@ -123,10 +123,9 @@ DimSet known_loops(const PipelineIndex& index, int stage_id, const TileShape& ti
     return known;
 }
 
-double own_share(const CpuParameters& machine, const PipelineIndex& index, int stage, const TileShape& tile,
-                 DimSet known) {
+double own_share(const CpuParameters& machine, int stage, const TileShape& tile, DimSet known, const Repeats& repeats) {
     const std::vector<ArithmeticPart>& parts = machine.arithmetic[static_cast<size_t>(stage)];
-    if (parts.empty() || picking_loops(index, stage).none()) {
+    if (parts.empty()) {
         return 1;
     }
     Trips steps = tile.points;
@@ -143,13 +142,17 @@ double own_share(const CpuParameters& machine, const PipelineIndex& index, int s
         for (size_t i = 0; i < tile.loops; i++) {
             computed *= part.loops >> i & 1U ? steps[i] : 1;
         }
+        const bool is_before = repeats.loop >= 0 && !(part.loops >> repeats.loop & 1U) &&
+                               (part.loops & static_cast<uint32_t>(repeats.inside.to_ulong())) == 0;
+        computed /= is_before ? repeats.turns : 1;
         share += part.share * computed / vectors;
     }
-    return std::clamp(share, 1 / vectors, 1.0);  // where all of it is picking, there is still something to store
+    return std::clamp(share, 1 / (vectors * repeats.turns),
+                      1.0);  // where all of it is picking, there is something to store
 }
 
-double picked_share(const CpuParameters& machine, const PipelineIndex& index, const TileShape& tile, double vectors,
-                    const InlinedUse& use, DimSet known, DimSet untold) {
+double inlined_share(const CpuParameters& machine, const PipelineIndex& index, const TileShape& tile, double vectors,
+                     const InlinedUse& use, DimSet known, DimSet untold) {
     const Stage& stage = definition_of(index, use);
     const std::vector<ArithmeticPart>& parts =
         machine.arithmetic[static_cast<size_t>(index.func(use.func).stages.front())];

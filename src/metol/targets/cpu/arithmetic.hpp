@@ -1,6 +1,7 @@
-// Loops that pick among values, as c does of `select(c == 0, a, b)`: how much of the arithmetic of its points an
-// unrolled tile does that has all of their turns. Each value is computed once, and nothing is left of the picking where
-// Halide knows the place of each point as a number.
+// What moves with some loops of a Stage alone: how much of the arithmetic of its points an unrolled tile does. Each
+// value is computed once for all points that share it: of exp(-y) and the places y / 2 along x, and of values that c
+// picks among in `select(c == 0, a, b)`. Nothing is left of the picking where Halide knows the place of each point as a
+// number.
 #pragma once
 
 #include "schedule/reads.hpp"
@@ -27,13 +28,20 @@ bool is_picked_among(const PipelineIndex& index, int reader, int stage);
 // the version for their estimated ends.
 DimSet known_loops(const PipelineIndex& index, int stage, const TileShape& tile, const Box& loops);
 
-// The share that a tile computes of what its points would, one by one; 1 where no loop picks.
-double own_share(const CpuParameters& machine, const PipelineIndex& index, int stage, const TileShape& tile,
-                 DimSet known);
+// The innermost loop around a tile: what moves neither with it nor with the loops inside is computed before its turns.
+struct Repeats {
+    int loop = -1;  // -1: there is none
+    double turns = 1;
+    DimSet inside;
+};
 
-// The same of an inlined Func that is picked among, of `vectors` of the tile that read it; `known` are loops of what it
-// is inlined into, and along dimensions that are `untold` the compiler takes no two points for the same.
-double picked_share(const CpuParameters& machine, const PipelineIndex& index, const TileShape& tile, double vectors,
-                    const InlinedUse& use, DimSet known, DimSet untold);
+// The share that a tile computes of what its points would, one by one.
+double own_share(const CpuParameters& machine, int stage, const TileShape& tile, DimSet known,
+                 const Repeats& repeats = {});
+
+// The same of an inlined Func, of `vectors` of the tile that read it; `known` are loops of what it is inlined into, and
+// along dimensions that are `untold` the compiler takes no two points for the same.
+double inlined_share(const CpuParameters& machine, const PipelineIndex& index, const TileShape& tile, double vectors,
+                     const InlinedUse& use, DimSet known, DimSet untold);
 
 }  // namespace metol::cpu

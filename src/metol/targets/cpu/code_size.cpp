@@ -23,16 +23,18 @@ double tile_operations(const CpuParameters& machine, const PipelineIndex& index,
     const TileShape tile{
         own.vector_loop, own.vector_width, machine.vector_bytes, stage.loops.size(), own.levels.back(), false, 0};
     DimSet known;
+    double code_share = 1;
     if (picking_loops(index, nest, stage_id).any()) {
         Regions regions(index, nest);
         known = known_loops(index, stage_id, tile, regions.loops(stage_id, nest[stage.func].compute));
+        code_share = own_share(machine, stage_id, tile, known);
     }
-    double operations = operations_of(stage) * own_share(machine, index, stage_id, tile, known);
+    double operations = operations_of(stage) * code_share;
     for (const InlinedUse& use : reads->inlined) {
         const int definition = index.func(use.func).stages.front();
         // Of what is picked among, the code of each is there once; of others, as if nothing were shared.
         const double share = is_picked_among(index, stage_id, definition)
-                                 ? picked_share(machine, index, tile, points / own.vector_width, use, known, DimSet())
+                                 ? inlined_share(machine, index, tile, points / own.vector_width, use, known, DimSet())
                                  : 1;
         operations += share * use.calls_per_point * operations_of(index.stage(definition));
     }

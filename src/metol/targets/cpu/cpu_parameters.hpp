@@ -59,7 +59,7 @@ struct CpuParameters final : MachineParameters {
     int64_t fault_threshold_bytes = 0;  // blocks of at least this size come fresh from the system at every run
     int32_t vector_registers = 16;
     std::vector<double> register_seconds;  // [Stages] arithmetic on one native register of its widest type
-    // [Stages] all of that, by the loops that it moves with; empty where no loop picks among values.
+    // [Stages] all of that, by the loops that it moves with; empty where nearly all of it moves with every loop.
     std::vector<std::vector<ArithmeticPart>> arithmetic;
     std::vector<double> added_seconds_share;  // [Stages] of that, what is left where its product is part of an addition
     std::vector<double> chained_step_seconds;  // [Stages] from one step of a sum or a scan to the next

@@ -98,7 +98,7 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
     const TileShape shape{
         tiling.vector_loop, tiling.vector_width, machine.vector_bytes, stage.loops.size(), tiling.tile, false, 0};
     const double share =
-        picking.any() ? own_share(machine, index, stage_id, shape, known_loops(index, stage_id, shape, loops)) : 1;
+        picking.any() ? own_share(machine, stage_id, shape, known_loops(index, stage_id, shape, loops)) : 1;
     const double code = static_cast<double>(unrolled) * (registers * share * operations_of(stage) + lanes);
     const auto sums = static_cast<int32_t>(kSumsShare * machine.vector_registers);
     const int32_t plain = reduction_loops(stage).empty() ? kMaxUnroll : std::max(kMaxUnroll, sums);

@@ -275,11 +275,14 @@ DimSet GroupFeaturizer::known_loops(const StageContext& context, const TileShape
 }
 
 void GroupFeaturizer::share_arithmetic(const StageContext& context, float* out) {
-    if (picking_loops(index_, context.id).none()) {
+    if (machine_.arithmetic[static_cast<size_t>(context.id)].empty()) {
         return;
     }
     const TileShape tile = tile_of(context);
-    const auto share = static_cast<float>(own_share(machine_, index_, context.id, tile, known_loops(context, tile)));
+    const DimSet known = known_loops(context, tile);
+    const Turns turns = innermost_turns(context);
+    const Repeats repeats{turns.loop, static_cast<double>(turns.count), loops_inside(context, turns, known)};
+    const auto share = static_cast<float>(own_share(machine_, context.id, tile, known, repeats));
     for (Feature count : {k_num_vectors, k_num_scalars}) {
         out[count] *= share;
     }

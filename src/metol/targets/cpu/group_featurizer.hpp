@@ -165,6 +165,7 @@ class GroupFeaturizer {
     // The share that clamp their lanes, where a coordinate which they move has bounds.
     double clamped_share(const StageContext& context);
     Turns innermost_turns(const StageContext& context) const;
+    DimSet loops_inside(const StageContext& context, const Turns& turns, DimSet known) const;
     double turns_loaded_for(const EffectiveAccess& access, const Turns& turns, int stage) const;
     // Dimensions of an inlined Func along which the compiler does not see that two points ask for the same value.
     DimSet untold_dimensions(int func);

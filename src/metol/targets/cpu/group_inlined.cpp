@@ -45,9 +45,9 @@ DimSet GroupFeaturizer::untold_dimensions(int func) {
 
 double GroupFeaturizer::computed_share(const StageContext& context, const TileShape& tile, double vectors,
                                        const InlinedUse& use) {
-    if (is_picked_among(index_, context.id, index_.func(use.func).stages.front())) {
+    if (!machine_.arithmetic[static_cast<size_t>(index_.func(use.func).stages.front())].empty()) {
         const DimSet known = known_loops(context, tile);
-        return picked_share(machine_, index_, tile, vectors, use, known, untold_dimensions(use.func));
+        return inlined_share(machine_, index_, tile, vectors, use, known, untold_dimensions(use.func));
     }
     // Compilers make (x / y) * z a division of x * z, so that all who multiply by a quotient divide.
     if (vectors <= 1 || index_.stage(index_.func(use.func).stages.front()).ends_in_quotient) {

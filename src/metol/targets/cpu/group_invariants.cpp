@@ -33,6 +33,20 @@ GroupFeaturizer::Turns GroupFeaturizer::innermost_turns(const StageContext& cont
     return turns == order.rend() ? Turns{} : Turns{*turns, tile - 1, around[static_cast<size_t>(*turns)]};
 }
 
+// Loops inside of that one: each has one turn at the estimated size, which the compiler does not know.
+DimSet GroupFeaturizer::loops_inside(const StageContext& context, const Turns& turns, DimSet known) const {
+    DimSet inside;
+    if (turns.loop < 0 || turns.level == context.nest.inner_level()) {
+        return inside;
+    }
+    const std::vector<int>& order = index_.nest_order(context.id, context.nest.vector_loop);
+    for (auto loop = order.rbegin(); loop != order.rend() && *loop != turns.loop; ++loop) {
+        const auto i = static_cast<size_t>(*loop);
+        inside[i] = !known[i] && !index_.stage(context.id).loops[i].has_constant_extent;
+    }
+    return inside;
+}
+
 // In how many turns of a loop the compiler loads a value once, before the first: in all of them where it stays the
 // same.
 double GroupFeaturizer::turns_loaded_for(const EffectiveAccess& access, const Turns& turns, int stage) const {

@@ -35,6 +35,8 @@ _OUTER_ITERATION_SCALAR_OPS: Final = 12.0
 _WRITE_ALLOCATE: Final = 2.0
 # The part of the time of a byte that a cache or memory has to itself at least.
 _LEAST_SHARE_BEYOND: Final = 0.2
+# What moves with some loops of a Stage alone is told apart where it is at least so much of its arithmetic.
+_LEAST_SHARED: Final = 0.05
 # A store to a line that another core may have written to since. In schedules of random programs it cost from nothing to
 # 150 ns, by chance, and this in the geometric mean.
 _CONTESTED_STORE_SECONDS: Final = 5e-9
@@ -199,14 +201,16 @@ def _register_seconds(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Ma
 
 
 def _arithmetic(stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> list[_core.ArithmeticPart]:
-    """Shares of the arithmetic of a Stage that move with the same loops; none where no loop picks among values."""
+    """Shares of the arithmetic of a Stage that move with the same loops; none where nearly all moves with every one."""
     names = [op.name for op in op_classes()]
     parts = [
         (shared, sum(count * seconds_by_class.get(name, 0.0) for name, count in zip(names, shared.ops, strict=True)))
         for shared in stage.shared_ops
     ]
     whole = sum(seconds for _, seconds in parts)
-    if whole <= 0:
+    every_loop = (1 << len(stage.loops)) - 1
+    shared_seconds = sum(seconds for shared, seconds in parts if shared.loops != every_loop)
+    if whole <= 0 or shared_seconds < _LEAST_SHARED * whole:
         return []
     return [_core.ArithmeticPart(shared.loops, shared.picked_by, seconds / whole) for shared, seconds in parts]
 

@@ -95,6 +95,9 @@ std::optional<Pace> pace_of(const PipelineIndex& index, const LoopNest& nest, Re
                 if (slope == 0 || (is_host ? i != loop : reader.loops[i].is_rvar)) {
                     continue;
                 }
+                if (access.floats[static_cast<size_t>(dim)][i]) {
+                    return std::nullopt;  // Halide does not know that what is rounded moves in one direction
+                }
                 std::optional<Pace> inner = Pace{1, 1};
                 if (!is_host) {
                     inner = pace_of(index, nest, regions, reader.func, reader.loops[i].pure_dim, site, loop);
