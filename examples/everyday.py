@@ -4,6 +4,7 @@ Run ``metol bench examples/everyday.py:median_rgb`` to see how one of them does 
 """
 
 import functools
+import math
 
 import halide as hl
 
@@ -455,4 +456,36 @@ def lattice_step(side: int = 512) -> hl.Pipeline:
 
     output[X, Y, C] = hl.mux(C, [hl.f32(0.4) * moved[k] + hl.f32(0.6) * balanced(k) for k in range(9)])
     output.set_estimates([(0, side), (0, side), (0, 9)])
+    return hl.Pipeline(output)
+
+
+def transposed_convolution(side: int = 64, channels: int = 16) -> hl.Pipeline:
+    """Return an image of twice the size, each pixel by weights of four kinds, as last layers of networks do."""
+    source = image(side // 2 + 2, side // 2 + 2, channels, name="source")
+    weights = image(4, 4, channels, channels, name="weights")
+    k, sums, output = hl.RDom([(0, 2), (0, 2), (0, channels)], "k"), hl.Func("sums"), hl.Func("output")
+    weight = weights[(X + 1) % 2 + 2 * k.x, (Y + 1) % 2 + 2 * k.y, k.z, C]
+    sums[X, Y, C] = hl.f32(0)
+    sums[X, Y, C] += source[(X + 1) // 2 - k.x + 1, (Y + 1) // 2 - k.y + 1, k.z] * weight
+    output[X, Y, C] = hl.max(sums[X, Y, C], 0)
+    output.set_estimates([(0, side), (0, side), (0, channels)])
+    return hl.Pipeline(output)
+
+
+def cosine_blocks(blocks: int = 20000) -> hl.Pipeline:
+    """Return the cosine transform of the rows of many blocks of 8 by 8, whose cosines nobody has put into a table."""
+    source, k, output = image(8, 8, blocks, name="source"), hl.RDom([(0, 8)], "k"), hl.Func("output")
+    output[X, Y, N] = hl.f32(0)
+    output[X, Y, N] += source[k.x, Y, N] * hl.cos(hl.f32((2 * k.x + 1) * X) * hl.f32(math.pi / 16))
+    output.set_estimates([(0, 8), (0, 8), (0, blocks)])
+    return hl.Pipeline(output)
+
+
+def windowed_halves(size: int = 1024, rows: int = 2000) -> hl.Pipeline:
+    """Return the first step of a transform of windowed signals: sums and differences of their halves, as a Tuple."""
+    source, windowed, output = image(size, rows, name="source"), hl.Func("windowed"), hl.Func("output")
+    windowed[X, Y] = source[X, Y] * (hl.f32(0.5) - hl.f32(0.5) * hl.cos(hl.f32(X) * hl.f32(2 * math.pi / size)))
+    first, second = windowed[X, Y], windowed[X + size // 2, Y]
+    output[X, Y] = (first + second, first - second)
+    output.set_estimates([(0, size // 2), (0, rows)])
     return hl.Pipeline(output)

@@ -88,6 +88,9 @@ def test_each_is_scheduled_otherwise_without_its_part(
         ("triangle_product", (128,), ".parallel(y_u1_"),
         ("luma_chroma", (320, 100), ".unroll(c"),
         pytest.param("lattice_step", (128,), ".unroll(c", marks=pytest.mark.exhaustive),
+        ("transposed_convolution", (64, 16), "weights_im_in_sums.compute_"),
+        ("cosine_blocks", (2000,), ".vectorize("),
+        pytest.param("windowed_halves", (256, 100), ".vectorize(", marks=pytest.mark.exhaustive),
     ],
 )
 def test_what_people_write_is_scheduled_for_what_it_is(
