@@ -74,7 +74,7 @@ def test_each_is_scheduled_otherwise_without_its_part(
         pytest.param("optical_flow", (1536, 1024), ".compute_with(", marks=pytest.mark.exhaustive),
         ("local_extremes", (320, 100), ".vectorize("),
         pytest.param("detail_bands", (1536, 1024), ".compute_with(", marks=pytest.mark.exhaustive),
-        pytest.param("sums_below", (4096,), ".rfactor(", marks=pytest.mark.exhaustive),
+        pytest.param("sums_below", (4096,), ".vectorize(x_u1_", marks=pytest.mark.exhaustive),
         pytest.param("sparse_product", (10000, 100000), ".parallel(", marks=pytest.mark.exhaustive),
         pytest.param("segment_sums", (64, 2000, 100), ".vectorize(x_u1_", marks=pytest.mark.exhaustive),
         ("value_noise", (256, 256), ".vectorize("),

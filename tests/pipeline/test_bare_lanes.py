@@ -91,6 +91,14 @@ def test_where_a_point_is_read_as_well_as_a_loop_its_coordinates_end_nothing() -
     assert bare_loops(extract(finish(sums, sizes=(SIDE, 3)))) == set()
 
 
+def test_what_a_condition_itself_reads_ends_nothing() -> None:
+    points, sums, k = image(SIDE), hl.Func("sums"), hl.RDom([(0, SIDE)], "k")
+    k.where(points[k.x] < points[X])
+    sums[X] = 0
+    sums[X] += points[k.x]
+    assert bare_loops(extract(finish(sums, sizes=(SIDE,)))) == set()
+
+
 @pytest.mark.parametrize("condition", ["both", "row"])
 def test_halide_loads_for_all_lanes_what_no_lane_wants(condition: str) -> None:
     (func,) = (func.index for func in describe_funcs(product(condition)) if func.name == "sums")

@@ -120,10 +120,13 @@ void find_held_reads(const std::vector<Halide::Expr>& exprs, const Halide::Expr&
     for (Edge& edge : stage.edges) {
         edge.held_dims.assign(edge.bounds.size(), 1);
     }
+    // What the conditions themselves read is read either way.
+    std::vector<Halide::Expr> all = exprs;
+    all.push_back(predicate);
     std::map<int32_t, SymbolicRegion> held, free;
     try {
         held = reader.regions(exprs, predicate);
-        free = reader.regions(exprs, {});
+        free = reader.regions(all, {});
     } catch (const PipelineError& error) {
         if (error.kind() != PipelineError::Kind::Extraction) {
             throw;

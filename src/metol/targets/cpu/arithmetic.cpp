@@ -147,8 +147,8 @@ double own_share(const CpuParameters& machine, int stage, const TileShape& tile,
         computed /= is_before ? repeats.turns : 1;
         share += part.share * computed / vectors;
     }
-    return std::clamp(share, 1 / (vectors * repeats.turns),
-                      1.0);  // where all of it is picking, there is something to store
+    // Where all of it is picking, there is still something to store.
+    return std::clamp(share, 1 / (vectors * repeats.turns), 1.0);
 }
 
 double inlined_share(const CpuParameters& machine, const PipelineIndex& index, const TileShape& tile, double vectors,
