@@ -5,6 +5,7 @@
 // Source: Adams et al. 2019, §4.1 (algorithm-specific features, Jacobians, bounds from Halide's own inference).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -235,6 +236,10 @@ struct Func {
             total += bytes;
         }
         return total;
+    }
+    // Of one value of a Tuple, in the mean: each lies in memory of its own.
+    double bytes_per_value() const {
+        return static_cast<double>(bytes_per_point()) / static_cast<double>(std::max<size_t>(1, value_bytes.size()));
     }
 };
 

@@ -205,7 +205,7 @@ double GroupFeaturizer::contested_share(const StageContext& context) {
     }
     const Box& stored = stored_box(nest_, regions_, id);
     const int inner = innermost_dim(id);
-    const double bytes = static_cast<double>(func.bytes_per_point()) / static_cast<double>(func.value_bytes.size());
+    const double bytes = func.bytes_per_value();
     const double line = machine_.cache_line_bytes;
     double run = static_cast<double>(box[inner].extent()) * bytes;
     bool is_whole = box[inner].extent() >= stored[inner].extent();

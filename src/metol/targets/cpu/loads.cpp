@@ -80,11 +80,6 @@ double places_inside(const EffectiveAccess& access, const Rows& rows, const Tile
     return std::clamp<double>(places, 1, rows.step);
 }
 
-// Each value of a Tuple is loaded by itself.
-double value_bytes(const Func& func) {
-    return static_cast<double>(func.bytes_per_point()) / std::max(1.0, static_cast<double>(func.value_bytes.size()));
-}
-
 }  // namespace
 
 bool is_dense(const EffectiveAccess& access, int vector_loop, int innermost_dim) {
@@ -111,7 +106,7 @@ RunShare run_share(const PipelineIndex& index, const LoopNest& nest, const Effec
         case VectorAccess::Dense:
             break;
     }
-    const double step = std::min<double>(stride * value_bytes(index.func(access.producer)), kLineBytes);
+    const double step = std::min<double>(stride * index.func(access.producer).bytes_per_value(), kLineBytes);
     return {1.0 / run, (1 + (run - 1) * step / kLineBytes) / run};
 }
 
@@ -155,11 +150,11 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
         return loads;
     }
     double stride = 0;
-    const double registers = std::ceil(tile.vector_width * value_bytes(producer) / tile.vector_bytes);
+    const double registers = std::ceil(tile.vector_width * producer.bytes_per_value() / tile.vector_bytes);
     switch (classify(access, tile.vector_loop, rows, stride)) {
         case VectorAccess::Broadcast:
             // Of four bytes and more, the port that loads puts it in all lanes.
-            (value_bytes(producer) >= kBroadcastBytes ? loads.dense : loads.scalar) = distinct;
+            (producer.bytes_per_value() >= kBroadcastBytes ? loads.dense : loads.scalar) = distinct;
             break;
         case VectorAccess::Dense: {
             const double clamped = tile.is_lane_by_lane                         ? 1
