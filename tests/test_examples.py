@@ -103,6 +103,30 @@ def test_what_people_write_is_scheduled_for_what_it_is(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sizes", "texts", "absent"),
+    [
+        (
+            "disc_gradient",
+            (640, 200),
+            ("ends.update(0)", ".split(x_u1_all, x_u1_o, x_u1_i, {lanes},", ".unroll(r_"),
+            "rfactor",
+        ),
+        ("small_products", (4000,), ("product.compute_at(", ".unroll(k_x_u1_i)"), ".vectorize(y_i)"),
+    ],
+)
+def test_sums_of_few_steps_are_unrolled(name: str, sizes: tuple[int, ...], texts: tuple[str, ...], absent: str) -> None:
+    build = getattr(imported("short_sums"), name)
+    machine = some_machine()
+    result = autoschedule(build(*sizes), machine=machine, verify=True)
+    assert result.fallbacks == ()
+    assert result.is_compared
+    found = result.to_python()
+    assert [text for text in texts if text.format(lanes=machine.vector_bytes) not in found] == []
+    assert absent not in found
+
+
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 @pytest.mark.parametrize(

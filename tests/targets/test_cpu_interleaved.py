@@ -109,6 +109,18 @@ def test_pixels_are_told_from_columns(strides: dict[int, int], interleaved: int,
     assert (func.interleaved, func.row_dim) == (interleaved, rows)
 
 
+@pytest.mark.parametrize(("rows", "interleaved", "along"), [(4, 1, 0), (7, 1, 0), (8, 4, 1)])
+def test_small_matrices_are_no_pixels(rows: int, interleaved: int, along: int) -> None:
+    source, output = image(4, rows, 100, pixel=hl.Float(32)), hl.Func("output")
+    source.dim(1).set_stride(4)
+    output[X, Y, C] = source[X, Y, C]
+    output.output_buffer().dim(1).set_stride(4)
+    dag = extract(finish(output, sizes=(4, rows, 100)))
+    assert [(func.interleaved, func.row_dim) for func in dag.funcs if func.is_input or func.is_output] == [
+        (interleaved, along)
+    ] * 2
+
+
 def arranged(strides: tuple[int, ...], sizes: tuple[int, ...]) -> hl.Pipeline:
     """Half of everything, from memory that is arranged so into memory like it."""
     source, output = image(*sizes), hl.Func("output")

@@ -12,6 +12,8 @@ using Halide::Expr;
 // Of pixels whose channels lie side by side, each first, second and so on is loaded out of so many whole vectors; more
 // channels are a row of their own.
 constexpr int64_t kMostChannels = 4;
+// Shorter rows are those of a small matrix, of which vectors take what is dense.
+constexpr int64_t kLeastPixels = 8;
 
 [[noreturn]] void missing(const std::string& message) {
     throw PipelineError(PipelineError::Kind::MissingEstimate, message);
@@ -263,7 +265,8 @@ void Estimates::read_layout(const Halide::Parameter& param, Func& func) {
             next = d;
         }
     }
-    const bool are_pixels = func.dense_dim >= 0 && step > 1 && step <= kMostChannels;
+    const bool are_pixels = func.dense_dim >= 0 && step > 1 && step <= kMostChannels &&
+                            func.estimate[static_cast<size_t>(next)].extent() >= kLeastPixels;
     func.interleaved = are_pixels ? static_cast<int32_t>(step) : 1;
     func.row_dim = are_pixels ? next : std::max(0, func.dense_dim);
 }

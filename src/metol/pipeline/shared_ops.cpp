@@ -11,6 +11,9 @@ OpSharing::OpSharing(const ExprGraph& graph, const Stage& stage)
       loops_(static_cast<size_t>(graph.size())),
       is_of_place_(static_cast<size_t>(graph.size())) {
     const uint32_t all_loops = (uint32_t{1} << loop_count_) - 1;
+    for (size_t i = 0; i < loop_count_; i++) {
+        pure_loops_ |= stage.loops[i].is_reduction ? 0 : uint32_t{1} << i;
+    }
     for (int32_t id = 0; id < graph.size(); id++) {
         const ExprNode& node = graph.node(id);
         const auto i = static_cast<size_t>(id);

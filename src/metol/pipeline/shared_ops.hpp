@@ -22,6 +22,9 @@ class OpSharing {
     // Counts `n` operations of a node.
     void add(int32_t id, OpClass op, float n);
 
+    // Does the value of a node differ from one point of the Func to another?
+    bool moves_with_points(int32_t id) const { return (loops_[static_cast<size_t>(id)] & pure_loops_) != 0; }
+
     // What was counted, by loops.
     const std::vector<SharedOps>& counted() const { return counted_; }
 
@@ -36,6 +39,7 @@ class OpSharing {
 
     const ExprGraph& graph_;
     size_t loop_count_;
+    uint32_t pure_loops_ = 0;
     uint32_t picking_ = 0;
     std::vector<uint32_t> loops_;       // [nodes] that the value moves with, a bit each
     std::vector<uint8_t> is_of_place_;  // [nodes] made of loops and numbers alone

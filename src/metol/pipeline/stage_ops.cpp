@@ -310,7 +310,9 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
         if (node.kind == ExprKind::Likely) {
             continue;
         }
-        note_width(node, narrowest, widest);
+        if (sharing.moves_with_points(id)) {  // no vectors are made of the others
+            note_width(node, narrowest, widest);
+        }
         if (node.kind != ExprKind::Load) {
             const bool is_unchanged = is_reduction && !changes.finds_in(id);
             const auto count_both = [&](OpClass op, float n) {

@@ -81,6 +81,7 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
     const int stage_id = index.func(stage.func).stages[static_cast<size_t>(stage.index)];
     const DimSet picking = picking_loops(index, stage_id);
     int64_t unrolled = 1;
+    int64_t steps = 1;  // of these, those of reductions
     int64_t picked = 1;
     bool has_rows = false;
     bool is_whole = true;
@@ -88,6 +89,7 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
         const bool is_vector = static_cast<int>(i) == tiling.vector_loop;
         unrolled *= is_vector ? tiling.tile[i] / tiling.vector_width : tiling.tile[i];
         const bool is_in_tile = loops[static_cast<int>(i)].extent() <= tiling.tile[i];
+        steps *= stage.loops[i].is_reduction ? tiling.tile[i] : 1;
         picked *= picking[i] && !is_vector ? tiling.tile[i] : 1;
         has_rows = has_rows || !(picking[i] || is_vector || is_in_tile || tiling.tile[i] == 1);
         is_whole = is_whole && is_in_tile;
@@ -105,7 +107,9 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
     const int32_t whole = is_whole ? kMaxWholeUnroll : plain;
     const int32_t most = picked > 1 && picked == unrolled ? kMaxPicked : whole;
     const int32_t limit = is_sliding ? kMaxUnroll / kGuardedUnrollShare : most;
-    const bool is_large = static_cast<double>(unrolled) * registers > limit || code > max_tile_operations(index);
+    // In a tile that is all of the Stage, sums take a register for all of their steps.
+    const int64_t held = is_whole ? unrolled / steps : unrolled;
+    const bool is_large = static_cast<double>(held) * registers > limit || code > max_tile_operations(index);
     // All that an output picks among goes to memory at once, each value to another place: rows would multiply these
     // places, which takes up to 1.6 times as long (lattice Boltzmann, planes of luminance and colour differences).
     if (picked > 1 && has_rows && index.func(stage.func).is_output) {
@@ -114,12 +118,24 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
     return unrolled > 1 && is_large ? Pruned::TileTooLarge : Pruned::None;
 }
 
+// May all turns of all reduction loops be unrolled, whatever size the output has?
+bool has_short_reductions(const Stage& stage, const Box& loops) {
+    int64_t points = 1;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        if (stage.loops[i].is_reduction) {
+            points *= stage.loops[i].has_constant_extent ? loops[static_cast<int>(i)].extent() : kMaxSteps + 1;
+        }
+    }
+    const bool may_unroll = !stage.has_data_dependent_write && !stage.ends_by_point && !stage.has_loading_condition;
+    return points == 1 || (points <= kMaxSteps && may_unroll);
+}
+
 // The tiling of a Stage computed in the body of another's tile, which is short and unrolled: as one tile, if that fits.
-// The values of such code need not go through memory.
+// The values of such code need not go through memory. Reduction loops are in it with all of their turns or with one.
 StageTiling flattened(const CpuParameters& machine, const PipelineIndex& index, const LoopNest& nest, int stage_id,
                       const Box& loops, const FuncSchedule& schedule, const StageTiling& tiling) {
     const Stage& stage = index.stage(stage_id);
-    if (schedule.slide_dim >= 0 || !is_in_tile(index, nest, schedule) || !reduction_loops(stage).empty()) {
+    if (schedule.slide_dim >= 0 || !is_in_tile(index, nest, schedule) || !has_short_reductions(stage, loops)) {
         return tiling;
     }
     StageTiling whole = tiling;
@@ -133,6 +149,15 @@ StageTiling flattened(const CpuParameters& machine, const PipelineIndex& index, 
     }
     const bool fits = check_tile(machine, index, stage, whole, loops, false) == Pruned::None;
     return fits ? whole : tiling;
+}
+
+// `whole`, if it has more turns of reduction loops than `tiling` and nothing else; else `tiling`.
+StageTiling with_reductions(const Stage& stage, const StageTiling& tiling, const StageTiling& whole) {
+    bool is_same = true;
+    for (size_t i = 0; i < stage.loops.size(); i++) {
+        is_same = is_same && (stage.loops[i].is_reduction || whole.tile[i] == tiling.tile[i]);
+    }
+    return is_same ? whole : tiling;
 }
 
 // Gives every Stage of a newly placed Func its default tiling.
@@ -335,6 +360,8 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
         }
     }
     if (decision.kind == DecisionKind::Inner) {
+        tiling =
+            with_reductions(stage, tiling, flattened(machine, index, child, decision.stage, loops, schedule, tiling));
         tiling.tasks = is_root ? default_tasks(machine, index, decision.stage, loops, tiling) : unit_trips();
     }
     schedule.stages[position] = make_nest(stage, loops, tiling, is_root || loops_that_turn(tiling.tasks) > 0);

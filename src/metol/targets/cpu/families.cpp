@@ -206,7 +206,7 @@ std::vector<Trips> reduction_tiles(const Stage& stage, const Box& loops) {
             points *= extent(loop);
         }
         const bool is_new = std::find(tiles.begin(), tiles.end(), tile) == tiles.end();
-        if (points > 1 && points <= kMaxUnroll && is_new) {
+        if (points > 1 && points <= kMaxSteps && is_new) {
             tiles.push_back(tile);
         }
     };

@@ -22,6 +22,8 @@ inline constexpr int32_t kMaxWholeUnroll = 24;
 // A loop that picks among values: unrolled whole, each of them is computed once, and stored at once. The most that are
 // usual are the 27 velocities of a lattice Boltzmann method in three dimensions.
 inline constexpr int32_t kMaxPicked = 32;
+// Steps of reduction loops that are all in a tile: up to five by five, or three by three by three.
+inline constexpr int32_t kMaxSteps = 27;
 // Reduction loops that are unrolled in part, and blocks of those that run partly outside the pure loops: 16, 64, 256.
 inline constexpr int32_t kMaxPartialUnroll = 8;
 inline constexpr int32_t kLeastReductionBlock = 16;

@@ -1,11 +1,14 @@
 #include "targets/cpu/registers.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "schedule/tilings.hpp"
 #include "targets/cpu/loads.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/storage.hpp"
+#include "targets/cpu/unrolling.hpp"
 
 namespace metol::cpu {
 
@@ -30,6 +33,14 @@ bool fills_vectors(const Stage& stage, const StageNest& nest, const FuncSchedule
     }
     const int dim = stage.loops[static_cast<size_t>(nest.vector_loop)].pure_dim;
     return dim == schedule.innermost_dim && production[dim].extent() == lanes_of(nest).points;
+}
+
+// Is there a loop in a tile, of several vectors that lowering does not unroll? What it stores has no constant places.
+bool has_rolled_tile(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const StageNest& own = nest_of(index, nest, stage_id);
+    const Trips& tile = own.levels.back();
+    const int64_t points = std::accumulate(tile.begin(), tile.end(), int64_t{1}, std::multiplies<>());
+    return points > own.vector_width && !unrolls_tile(index, nest, stage_id);
 }
 
 // Does a Stage load whole vectors of a Func? One value for all lanes is loaded from where the vector was stored.
@@ -61,7 +72,8 @@ bool is_in_registers(const CpuParameters& machine, const PipelineIndex& index, c
     for (size_t i = 0; i < schedule.stages.size(); i++) {
         const Stage& stage = index.stage(index.func(func).stages[i]);
         const bool is_alike = lanes_of(schedule.stages[i]) == lanes && !stage.has_data_dependent_write &&
-                              fills_vectors(stage, schedule.stages[i], schedule, production);
+                              fills_vectors(stage, schedule.stages[i], schedule, production) &&
+                              !has_rolled_tile(index, nest, index.func(func).stages[i]);
         if (!is_alike) {
             return false;
         }
@@ -73,7 +85,7 @@ bool is_in_registers(const CpuParameters& machine, const PipelineIndex& index, c
         const bool is_beside = reading.placement == Placement::At && reading.compute == schedule.compute &&
                                reading.is_flat && reading.slide_dim < 0;
         return (is_host || is_beside) && lanes_of(nest_of(index, nest, reader)) == lanes &&
-               (lanes.width == 1 || reads_vectors(index, nest, func, reader));
+               !has_rolled_tile(index, nest, reader) && (lanes.width == 1 || reads_vectors(index, nest, func, reader));
     });
 }
 
