@@ -85,7 +85,7 @@ def test_what_features_add_to_constant_gains_has_its_price(table: FeatureTable) 
         network = CoefficientNetwork.of(weights.members[0])
         z = network(batch.features, batch.operations)
         deviations.append(float(deviation_of(z, network, batch).detach()))
-    assert deviations[1] < 0.1 * deviations[0]
+    assert deviations[1] < 0.2 * deviations[0]
 
 
 def test_the_fit_predicts_better_than_the_analytical_model(fitted: Fitted, table: FeatureTable) -> None:
