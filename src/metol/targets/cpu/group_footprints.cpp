@@ -89,10 +89,38 @@ Footprint footprint(const CpuParameters& machine, const Func& func, int innermos
     return {runs * std::max(run_bytes, line), runs};
 }
 
+// Rows of less than a line, all of which is asked for: the next begins where one ends, and so on through whole planes.
+void join_short_rows(const CpuParameters& machine, const Func& func, int innermost_dim, const Box& stored,
+                     const Box& box, Footprint& runs) {
+    const auto is_whole = [&](int dim) {
+        // Of an input, more may lie in memory than is read.
+        const auto d = static_cast<size_t>(dim);
+        return box[dim].extent() >= (func.is_input ? func.estimate[d].extent() : stored[dim].extent());
+    };
+    const auto line = static_cast<double>(machine.cache_line_bytes);
+    double bytes = static_cast<double>(box[innermost_dim].extent()) * func.bytes_per_point();
+    double joined = 1;
+    int last = innermost_dim;
+    for (int dim = 0; dim < box.dimensions && bytes < line && is_whole(last); dim++) {
+        if (dim != innermost_dim) {
+            bytes *= static_cast<double>(box[dim].extent());
+            joined *= static_cast<double>(box[dim].extent());
+            last = dim;
+        }
+    }
+    if (joined > 1) {
+        runs.segments = std::max(1.0, runs.segments / joined);
+        runs.bytes = runs.segments * std::max(bytes, line);
+    }
+}
+
 }  // namespace
 
 Footprint GroupFeaturizer::footprint_of(int func, const Box& box) {
     Footprint runs = footprint(machine_, index_.func(func), innermost_dim(func), box);
+    if (!box.is_empty && box.dimensions > 1 && box.share == 1 && index_.func(func).interleaved <= 1) {
+        join_short_rows(machine_, index_.func(func), innermost_dim(func), stored_box(nest_, regions_, func), box, runs);
+    }
     if (nest_[func].row_alignment > 1 && !box.is_empty) {
         // Between whole rows lies what they are padded with.
         const int64_t row = stored_box(nest_, regions_, func)[innermost_dim(func)].extent();
