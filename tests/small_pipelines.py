@@ -401,6 +401,11 @@ def func_named(dag: PipelineDag, name: str) -> int:
     return next(i for i, func in enumerate(dag.funcs) if func.name.split("$")[0] == name)
 
 
+def is_one_tile(nest: _core.StageNest) -> bool:
+    """Is all of a Stage in its tile?"""
+    return all(trips == 1 for level in nest.levels[:-1] for trips in level)
+
+
 def sizes_of(build: Callable[[], hl.Pipeline]) -> BufferSizes:
     """What the schedules of a pipeline are made for."""
     dag = extract(build())

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import prod
 
 import halide as hl
-from small_pipelines import WIDE_TARGET, blur, some_machine
+from small_pipelines import WIDE_TARGET, blur, is_one_tile, some_machine
 
 from metol import _core
 from metol.lower import Call, cpu_directives
@@ -19,10 +19,6 @@ def features(space: _core.Space, state: _core.States) -> list[dict[str, float]]:
 def lanes(nest: _core.StageNest) -> tuple[int, int]:
     """Width of a vector, and points of the tile along it: what a value of one Stage is to another."""
     return nest.vector_width, nest.levels[-1][nest.vector_loop] if nest.vector_loop >= 0 else 1
-
-
-def is_one_tile(nest: _core.StageNest) -> bool:
-    return all(trips == 1 for level in nest.levels[:-1] for trips in level)
 
 
 def is_inside_a_tile(schedules: list[_core.FuncSchedule], dag: PipelineDag, schedule: _core.FuncSchedule) -> bool:

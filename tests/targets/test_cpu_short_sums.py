@@ -4,7 +4,7 @@ from math import prod
 
 import halide as hl
 import pytest
-from small_pipelines import WIDE_TARGET, C, X, Y, finish, image, make_space
+from small_pipelines import WIDE_TARGET, C, X, Y, finish, func_named, image, is_one_tile, make_space
 
 from metol import _core
 from metol.lower import Call, cpu_directives
@@ -50,12 +50,8 @@ def pooled() -> hl.Pipeline:
 
 def update_of(dag: PipelineDag, name: str) -> tuple[int, int]:
     """Return a Func of an update, and the Stage that this is."""
-    func = next(i for i, func in enumerate(dag.funcs) if func.name.startswith(name))
+    func = func_named(dag, name)
     return func, dag.funcs[func].stages[1]
-
-
-def is_one_tile(nest: _core.StageNest) -> bool:
-    return all(trips == 1 for level in nest.levels[:-1] for trips in level)
 
 
 def vectors_of(nest: _core.StageNest) -> float:

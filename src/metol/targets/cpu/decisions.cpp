@@ -126,8 +126,7 @@ bool has_short_reductions(const Stage& stage, const Box& loops) {
             points *= stage.loops[i].has_constant_extent ? loops[static_cast<int>(i)].extent() : kMaxSteps + 1;
         }
     }
-    const bool may_unroll = !stage.has_data_dependent_write && !stage.ends_by_point && !stage.has_loading_condition;
-    return points == 1 || (points <= kMaxSteps && may_unroll);
+    return points == 1 || (points <= kMaxSteps && may_unroll_steps(stage) && !stage.ends_by_point);
 }
 
 // The tiling of a Stage computed in the body of another's tile, which is short and unrolled: as one tile, if that fits.
@@ -360,8 +359,10 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
         }
     }
     if (decision.kind == DecisionKind::Inner) {
-        tiling =
-            with_reductions(stage, tiling, flattened(machine, index, child, decision.stage, loops, schedule, tiling));
+        if (std::ranges::any_of(stage.loops, &LoopDim::is_reduction)) {
+            const StageTiling whole = flattened(machine, index, child, decision.stage, loops, schedule, tiling);
+            tiling = with_reductions(stage, tiling, whole);
+        }
         tiling.tasks = is_root ? default_tasks(machine, index, decision.stage, loops, tiling) : unit_trips();
     }
     schedule.stages[position] = make_nest(stage, loops, tiling, is_root || loops_that_turn(tiling.tasks) > 0);

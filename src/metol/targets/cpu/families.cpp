@@ -249,10 +249,7 @@ std::vector<DecisionFamily> reduction_families(const PipelineIndex& index, const
     decision.stage = step.stage;
     decision.trips.fill(1);
     std::vector<DecisionFamily> families;
-    // Unrolled, a condition is reckoned out together with the guards of loops further out, which may be all that keeps
-    // what it reads inside.
-    const bool can_unroll = options.allow_unroll && options.allow_reductions && !stage.has_data_dependent_write &&
-                            !stage.has_loading_condition;
+    const bool can_unroll = options.allow_unroll && options.allow_reductions && may_unroll_steps(stage);
     for (const Trips& tile : can_unroll ? reduction_tiles(stage, loops) : std::vector<Trips>{unit_trips()}) {
         decision.trips = tile;
         decision.outside = 0;

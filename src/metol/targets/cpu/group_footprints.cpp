@@ -118,8 +118,11 @@ void join_short_rows(const CpuParameters& machine, const Func& func, int innermo
 
 Footprint GroupFeaturizer::footprint_of(int func, const Box& box) {
     Footprint runs = footprint(machine_, index_.func(func), innermost_dim(func), box);
-    if (!box.is_empty && box.dimensions > 1 && box.share == 1 && index_.func(func).interleaved <= 1) {
-        join_short_rows(machine_, index_.func(func), innermost_dim(func), stored_box(nest_, regions_, func), box, runs);
+    const Func& read = index_.func(func);
+    if (!box.is_empty && box.dimensions > 1 && box.share == 1 && read.interleaved <= 1 &&
+        static_cast<double>(box[innermost_dim(func)].extent()) * read.bytes_per_point() <
+            static_cast<double>(machine_.cache_line_bytes)) {
+        join_short_rows(machine_, read, innermost_dim(func), stored_box(nest_, regions_, func), box, runs);
     }
     if (nest_[func].row_alignment > 1 && !box.is_empty) {
         // Between whole rows lies what they are padded with.

@@ -115,6 +115,10 @@ std::vector<size_t> reduction_loops(const Stage& stage) {
     return loops;
 }
 
+bool may_unroll_steps(const Stage& stage) {
+    return !stage.has_data_dependent_write && !stage.has_loading_condition;
+}
+
 Trips default_tasks(const CpuParameters& machine, const PipelineIndex& index, int stage_id, const Box& loops,
                     const StageTiling& tiling) {
     const Stage& stage = index.stage(stage_id);

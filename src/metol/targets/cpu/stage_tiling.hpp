@@ -32,6 +32,10 @@ std::vector<int> vector_widths(const CpuParameters& machine, const PipelineIndex
 // of associative updates unroll any of them.
 std::vector<size_t> reduction_loops(const Stage& stage);
 
+// May a tile have several steps of a reduction? Unrolled, a condition is reckoned out together with the guards of loops
+// further out, which may be all that keeps what it reads inside.
+bool may_unroll_steps(const Stage& stage);
+
 // A sensible tiling where nothing has been chosen: vectors along `preferred_dim` if it is long enough, no unrolling,
 // about eight tasks a core over the outermost loops. The dimension that slides is never vectorized.
 StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& index, int stage, const Box& loops,
