@@ -15,7 +15,7 @@ from metol.errors import UnknownAppError
 if TYPE_CHECKING:
     import halide as hl
 
-__all__ = ["Funcs", "schedule_by_hand"]
+__all__ = ["Funcs", "named_funcs", "schedule_by_hand"]
 
 Funcs: TypeAlias = "Mapping[str, hl.Func]"
 """The Funcs of a pipeline by name, without what Halide adds to tell namesakes apart."""
@@ -39,10 +39,11 @@ def schedule_by_hand(name: str, pipeline: "hl.Pipeline", lanes: int) -> None:
         schedules |= importlib.import_module(f".{home}", __package__).SCHEDULES
     if name not in schedules:
         raise UnknownAppError(f"There is no schedule by hand of `{name}`; there are some of {', '.join(schedules)}.")
-    schedules[name](_funcs(pipeline), lanes)
+    schedules[name](named_funcs(pipeline), lanes)
 
 
-def _funcs(pipeline: "hl.Pipeline") -> Funcs:
+def named_funcs(pipeline: "hl.Pipeline") -> Funcs:
+    """Return what a schedule by hand gets: the Funcs of a pipeline by name; of namesakes the last."""
     import halide as hl
 
     funcs: dict[str, hl.Func] = {}

@@ -5,6 +5,7 @@ keeps what it has measured.
 """
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -96,7 +97,7 @@ def parse_sources(texts: Sequence[str], suite: str = "core", size: str | None = 
     """Read what to measure; without any, a whole suite.
 
     Args:
-        texts: what the user names.
+        texts: what the user names; of a Python file without a function all its pipelines.
         suite: the suite, where nothing is named.
         size: another size than the usual one; of a suite, those applications remain that have it.
 
@@ -104,7 +105,7 @@ def parse_sources(texts: Sequence[str], suite: str = "core", size: str | None = 
         UnknownAppError: no application, suite or size of that name, found before hours are spent on the others.
         MetolError: a text that names no pipeline, or one that has no such size.
     """
-    sources = tuple(map(PipelineSource.parse, texts or metol_apps.names(suite)))
+    sources = tuple(itertools.chain.from_iterable(map(PipelineSource.parse_all, texts or metol_apps.names(suite))))
     if size is not None:
         if size not in metol_apps.SIZES:
             raise UnknownAppError(f"There is no size `{size}`; there are {', '.join(metol_apps.SIZES)}.")
@@ -239,7 +240,7 @@ class _Preparation:
         for i, scheduler in enumerate(self._schedulers):
             try:
                 told = scheduler if self._device is None else self._device.tell(scheduler)
-                own.append(told.of_pipeline(source.label))
+                own.append(told.of_pipeline(source))
             except MetolError as error:
                 failures[i] = str(error)
         try:

@@ -41,6 +41,7 @@ FunctionName = Annotated[
     str, typer.Option("--function", metavar="NAME", help="What the function of --python and --cpp is called.")
 ]
 
+_APPS_HELP = f"Names of apps, {SOURCE_HELP}; FILE.py for all pipelines of a file; by default a suite."
 _CPU_COLUMNS = "metol,adams2019,mullapudi2016"
 _GPU_PEER_COLUMNS = "anderson2021,li2018,mullapudi2016"
 _GPU_SEARCH_COLUMNS = f"metol-analytical,{_GPU_PEER_COLUMNS}"
@@ -49,7 +50,7 @@ _GPU_COLUMNS = f"metol-analytical,metol-analytical-overlap,metol-analytical-no-f
 
 
 def bench(
-    apps: Annotated[list[str] | None, typer.Argument(help=f"Names of apps, {SOURCE_HELP}; by default a suite.")] = None,
+    apps: Annotated[list[str] | None, typer.Argument(help=_APPS_HELP)] = None,
     suite: Annotated[
         str, typer.Option(help="Without names: core, thirteen applications, or full, all of them.")
     ] = "core",
@@ -57,7 +58,8 @@ def bench(
         str | None,
         typer.Option(
             help="metol, adams2019, adams2019-greedy, mullapudi2016, reference, schedule:FILE.json or schedule:FOLDER, "
-            "which has a file APP.json of each, and hand, what a person wrote for an application of the suites; by "
+            "which has a file APP.json of each, and hand, what a person wrote: for an application of the suites, or in "
+            "SCHEDULES of a Python file (docs/how_to.md); by "
             f"default {_CPU_COLUMNS}. With --gpu: metol-analytical (nested fusion), metol-analytical-overlap, "
             "metol-analytical-no-fusion, metol, anderson2021, li2018, mullapudi2016; by default all but metol."
         ),

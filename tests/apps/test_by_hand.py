@@ -23,7 +23,7 @@ def test_every_application_has_a_schedule_by_hand_that_lowers(name: str, lanes: 
 @pytest.mark.slow
 def test_a_schedule_by_hand_is_verified_like_any_other() -> None:
     source = PipelineSource.parse("app:blur")
-    (row,) = LocalRunner(RunOptions(timing=None)).run(source, [Scheduler.parse("hand").of_pipeline(source.label)])
+    (row,) = LocalRunner(RunOptions(timing=None)).run(source, [Scheduler.parse("hand").of_pipeline(source)])
     assert row.is_ok, row.problem
 
 

@@ -44,7 +44,7 @@ class Limit(AppExperiment):
         """Count, and time the schedulers."""
         source = source_of(subject, setting)
         limit = Point(_LIMIT, _limit(source, setting.options.threads))
-        contestants = [(one.column, one.of_pipeline(source.label)) for one in setting.schedulers]
+        contestants = [(one.column, one.of_pipeline(source)) for one in setting.schedulers]
         return (limit, *race(source, contestants, setting)), ""
 
     def tables(self, outcomes: Sequence[Outcome]) -> tuple[TextTable, ...]:

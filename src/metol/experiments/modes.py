@@ -56,7 +56,7 @@ class Modes(TuningExperiment):
                 *made.contestants,
                 ("metol greedy", Scheduler("metol", (("strategy", "greedy"),))),
                 ("metol beam", Scheduler("metol")),
-                ("hand", Scheduler("hand", file=source.label)),
+                ("hand", Scheduler("hand").of_pipeline(source)),
             ]
             points = race(source, contestants, setting)
         # What a file was loaded in says nothing of how long its schedule took.

@@ -20,7 +20,7 @@ from metol.errors import MetolError
 from metol.experiments.drawing import COLOURS, draw_legend
 from metol.experiments.experiment import Experiment, Outcome, Point, Setting, series_of
 from metol.experiments.schedulers import RUN, SEARCH
-from metol.measure import Scheduler
+from metol.measure import PipelineSource, Scheduler
 from metol.text_table import TextTable, number_cell
 from metol_apps.resnet50 import PARTS, SEQUENCE
 
@@ -72,7 +72,7 @@ class _Compiled:
 
     def _compile(self, name: str, scheduler: Scheduler, threads: int) -> _Part:
         pipeline = PARTS[name].build()
-        own = scheduler.of_pipeline(name)
+        own = scheduler.of_pipeline(PipelineSource.parse(name))
         if own.name == "schedule":
             load(own.file).apply(pipeline)
         elif own.name == "metol" and not own.options:

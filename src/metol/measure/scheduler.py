@@ -14,6 +14,7 @@ from typing import Any
 
 from metol.errors import MetolError
 from metol.measure.at_root import schedule_at_root
+from metol.measure.source import PipelineSource
 
 __all__ = ["GPU_PEERS", "OWN", "PEERS", "Scheduler", "is_own"]
 
@@ -77,8 +78,8 @@ class Scheduler:
     options: tuple[tuple[str, Option], ...] = ()
     """For Metol the fields of `metol.SearchOptions`, and ``gpu``; for a peer its own parameters."""
     file: str = ""
-    """The saved schedule, for ``schedule`` alone, or a folder that has one for each pipeline; for ``hand`` the name of
-    the application that somebody has scheduled."""
+    """The saved schedule, for ``schedule`` alone, or a folder that has one for each pipeline; for ``hand`` the pipeline
+    that somebody has scheduled, as `PipelineSource.parse` reads it."""
 
     @staticmethod
     def parse(text: str) -> "Scheduler":
@@ -103,17 +104,17 @@ class Scheduler:
         """Return the one that applies a saved schedule."""
         return Scheduler("schedule", file=str(file))
 
-    def of_pipeline(self, label: str) -> "Scheduler":
+    def of_pipeline(self, source: PipelineSource) -> "Scheduler":
         """Return the one that a pipeline gets: of a folder of schedules, or of a person, its own, otherwise this one.
 
-        Args:
-            label: What tables call the pipeline, and its file before the ``.json``.
+        The file in a folder is called like the pipeline in tables.
 
         Raises:
             MetolError: the folder has none for it.
         """
+        label = source.label
         if self.name == "hand":
-            return Scheduler("hand", file=label.partition("?")[0])
+            return Scheduler("hand", file=str(source))
         folder = Path(self.file)
         if self.name != "schedule" or not folder.is_dir():
             return self
@@ -210,9 +211,7 @@ class Scheduler:
         elif self.name == "hand":
             import halide as hl
 
-            from metol_apps.by_hand import schedule_by_hand
-
-            schedule_by_hand(self.file, pipeline, target.natural_vector_size(hl.Float(32)))
+            PipelineSource.parse(self.file).schedule_by_hand(pipeline, target.natural_vector_size(hl.Float(32)))
         else:
             # By name, for this room may not import the top level, which is known here only as one scheduler of several.
             metol = importlib.import_module("metol")

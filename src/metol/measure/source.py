@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -33,6 +33,9 @@ __all__ = ["PipelineSource", "SourceKind", "load_app", "stored_source"]
 
 # What may be said of a random program, and the least that makes sense.
 _RANDOM_OPTIONS = {"least_funcs": 2, "most_funcs": 2, "size": 1}
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+# What an annotation of a builder is where `from __future__ import annotations` leaves it unevaluated.
+_ANNOTATIONS = tuple(f"{module}{name}" for module in ("hl.", "halide.", "") for name in ("Pipeline", "Func"))
 
 
 class SourceKind(str, Enum):
@@ -88,6 +91,29 @@ class PipelineSource:
         if place.endswith(".py"):
             return PipelineSource(SourceKind.FILE, _existing_file(place), name, parameters)
         return PipelineSource(SourceKind.MODULE, place, name, parameters)
+
+    @staticmethod
+    def parse_all(text: str) -> "tuple[PipelineSource, ...]":
+        """Read what `parse` reads, and ``FILE.py`` as every pipeline of that file.
+
+        That is each Generator, and each public function without arguments that is annotated to return a pipeline or
+        a Func, in the order of the file.
+
+        Raises:
+            MetolError: the text is neither, or the file has no such function.
+            BuilderError: the code of the file raises an exception.
+        """
+        if not text.endswith(".py"):
+            return (PipelineSource.parse(text),)
+        whole = PipelineSource(SourceKind.FILE, _existing_file(text))
+        module = whole._module()
+        names = [name for name, value in vars(module).items() if _returns_pipeline(value, module.__name__)]
+        if not names:
+            raise MetolError(
+                f"`{text}` has no Generator, and no public function without arguments that is annotated to return "
+                f"hl.Pipeline or hl.Func; write {text}:FUNCTION to name one without an annotation."
+            )
+        return tuple(replace(whole, function=name) for name in names)
 
     def with_parameters(self, texts: Sequence[str]) -> "PipelineSource":
         """Return the source with GeneratorParams, each given as ``NAME=VALUE``; raises MetolError for other text."""
@@ -170,6 +196,36 @@ class PipelineSource:
             app = app.at_size(value)
         return app
 
+    def schedule_by_hand(self, pipeline: Any, lanes: int) -> None:
+        """Schedule the pipeline in place as a person wrote it.
+
+        That is, for an application, the suites' own schedule. Beside a function in a Python file or module it is an
+        entry of its dict ``SCHEDULES``: under the name of the function what takes the Funcs by name and `lanes`.
+
+        Args:
+            pipeline: What `build` made, without a schedule.
+            lanes: 32-bit values in a native vector.
+
+        Raises:
+            MetolError: nobody has written a schedule for it.
+            BuilderError: the code of the file, the module or the schedule raises an exception.
+        """
+        from metol_apps.by_hand import named_funcs, schedule_by_hand
+
+        if self.kind is SourceKind.APP:
+            schedule_by_hand(self.location, pipeline, lanes)
+            return
+        if self.kind not in (SourceKind.FILE, SourceKind.MODULE):
+            raise MetolError(f"`{self}` has no schedule by hand; applications and functions in Python files may.")
+        schedules = getattr(self._module(), "SCHEDULES", {})
+        if not isinstance(schedules, Mapping) or self.function not in schedules:
+            raise MetolError(
+                f"`{self.location}` has no schedule by hand of `{self.function}`; write SCHEDULES = "
+                f'{{"{self.function}": schedule}}, where schedule(funcs, lanes) gets the Funcs by name.'
+            )
+        with _author_code(str(self)):
+            schedules[self.function](named_funcs(pipeline), lanes)
+
     def _build_app(self) -> Any:
         from metol.measure.serialized import load_pipeline, save_pipeline
 
@@ -206,10 +262,7 @@ class PipelineSource:
             return
 
     def _builder(self) -> Any:
-        with _author_code(self.location):
-            module = (
-                _import_file(Path(self.location)) if self.kind is SourceKind.FILE else _import_module(self.location)
-            )
+        module = self._module()
         builder = getattr(module, self.function, None)
         if not callable(builder):
             names = sorted(name for name, value in vars(module).items() if _is_builder(value, module.__name__))
@@ -217,6 +270,10 @@ class PipelineSource:
                 f"`{self.location}` has no function `{self.function}`; it has: {', '.join(names) or 'none'}."
             )
         return builder
+
+    def _module(self) -> ModuleType:
+        with _author_code(self.location):
+            return _import_file(Path(self.location)) if self.kind is SourceKind.FILE else _import_module(self.location)
 
 
 def stored_source(pipeline: Any, folder: Path, estimates: EstimateMap | None = None) -> PipelineSource:
@@ -265,6 +322,18 @@ def _is_builder(value: Any, module: str) -> bool:
     """Is this a function or a class of the module itself? The decorator of Generators makes a class of its own."""
     is_generator = hasattr(value, "_halide_registered_name") and hasattr(value, "generate")
     return is_generator or (callable(value) and getattr(value, "__module__", None) == module)
+
+
+def _returns_pipeline(value: Any, module: str) -> bool:
+    import halide as hl
+
+    if not _is_builder(value, module) or value.__name__.startswith("_"):
+        return False
+    if not inspect.isfunction(value):
+        return isinstance(value, type) and issubclass(value, hl.Generator)
+    signature = inspect.signature(value)
+    needs_none = all(one.default is not one.empty or one.kind in _VARIADIC for one in signature.parameters.values())
+    return needs_none and signature.return_annotation in (hl.Pipeline, hl.Func, *_ANNOTATIONS)
 
 
 def _parse_parameter(text: str) -> tuple[str, str]:
