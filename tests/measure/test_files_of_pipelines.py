@@ -28,15 +28,16 @@ class Generated:
     output = hl.OutputBuffer(hl.Int(32), 1)
     def generate(self):
         self.output[x] = x
+        self.output.set_estimates([(0, 1000)])
 def by_hand(funcs, lanes):
     funcs["built"].vectorize(funcs["built"].args()[0], lanes)
 SCHEDULES = {"second": by_hand, "first": lambda funcs, lanes: funcs["forgotten"]}
 """
 
 
-@pytest.fixture
-def several(tmp_path: Path) -> Path:
-    file = tmp_path / "several.py"
+@pytest.fixture(scope="module")  # Halide registers a Generator once a process
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("files") / "several.py"
     file.write_text(SEVERAL)
     return file
 
