@@ -107,11 +107,11 @@ def _any() -> hl.Pipeline:
 
 
 def place_of_largest(pixel: hl.Type) -> hl.Pipeline:
-    """Find the largest of ranks in which no two are equal, and where it is: ranks are of a type, places of 32 bits."""
+    """Find the largest of ranks of a type, and where it is, the last of those that are equal."""
 
     def step(old: Sequence[hl.Expr], value: hl.Expr, r: hl.RDom) -> list[hl.Expr]:
         place = r.x + 1024 * r.y
-        rank = hl.cast(pixel, value) * hl.cast(pixel, 1 << 19) + hl.cast(pixel, place)
+        rank = hl.cast(pixel, value) * hl.cast(pixel, value)
         return [hl.max(old[0], rank), hl.select(rank < old[0], old[1], place)]
 
     return _reduce([hl.cast(pixel, 0), hl.i32(-1)], step)
@@ -120,8 +120,8 @@ def place_of_largest(pixel: hl.Type) -> hl.Pipeline:
 def _place_in(source: np.ndarray) -> Arrays:
     rows, columns = np.indices(source.shape)
     places = columns + 1024 * rows
-    ranks = source * (1 << 19) + places
-    return *_scalar(ranks.max(), np.uint32), *_scalar(places.flat[ranks.argmax()], np.int32)
+    ranks = source * source
+    return *_scalar(ranks.max(), np.uint32), *_scalar(places[ranks == ranks.max()].max(), np.int32)
 
 
 def _sums_of_rows() -> hl.Pipeline:

@@ -1,5 +1,7 @@
 """Reductions over domains that are not literal, or hardly there at all."""
 
+from functools import partial
+
 import halide as hl
 import pytest
 from verified_runs import Inputs, check, image
@@ -195,3 +197,21 @@ def as_large_as_the_input() -> hl.Pipeline:
 def test_outputs_with_loops_that_do_not_meet() -> None:
     check(column_totals, [(70,)], [(71,)], [(140,)])
     check(as_large_as_the_input, [(70, 37)], [(52, 11)], [(53, 40)], inputs=Inputs({"source": (53, 12)}))
+
+
+def last_of_equals(width: int, height: int) -> hl.Pipeline:
+    """Where the greatest number of a block is: Halide takes the order of equals, of which the last wins, for any."""
+    source, best = image(hl.Int(32), "source", width, height, 40), hl.Func("best")
+    r = hl.RDom([(0, width), (0, height)], "r")
+    value = source[r.x, r.y, X]
+    best[X] = (hl.i32(-100), hl.i32(-1))
+    best[X] = (hl.max(best[X][0], value), hl.select(best[X][0] > value, best[X][1], r.x + width * r.y))
+    best.set_estimates([(0, 40)])
+    return hl.Pipeline(best)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(4096, 1), (3, 500), (500, 3)])
+def test_order_of_equals(width: int, height: int) -> None:
+    inputs = Inputs({"source": (width, height, 40)})
+    check(partial(last_of_equals, width, height), [(40,), (40,)], [(1,), (1,)], [(37,), (37,)], inputs=inputs)

@@ -239,6 +239,19 @@ def test_scatter_is_data_dependent_and_serial() -> None:
     assert operations(update)["Scatter"] == 1
 
 
+@pytest.mark.parametrize("picks", [False, True])
+def test_what_picks_the_last_of_equals_comes_in_its_own_order(picks: bool) -> None:
+    values, best, k = hl.Func("values"), hl.Func("best"), hl.RDom([(0, 64)], "k")
+    values[X] = X % 8
+    best[Y] = (hl.i32(0), hl.i32(0))
+    place = hl.select(best[Y][0] > values[k.x], best[Y][1], k.x) if picks else hl.max(best[Y][1], k.x)
+    best[Y] = (hl.max(best[Y][0], values[k.x]), place)
+    best.set_estimates([(0, 16)])
+    update = output_stage(hl.Pipeline(best), 1)
+    assert update.is_associative
+    assert update.is_commutative != picks
+
+
 def test_a_scan_is_not_associative() -> None:
     dag = extract(histogram())
     sums = next(func for func in dag.funcs if func.name.startswith("sums"))

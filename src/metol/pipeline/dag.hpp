@@ -177,7 +177,8 @@ struct Stage {
     bool has_data_dependent_write = false;  // scatter: a left-hand side indexes a load
     bool is_undef = false;                  // the definition is `undef`: no code, leave it unscheduled
     bool is_extern = false;
-    bool is_associative = false;       // every value of the update proven associative (rfactor, atomic)
+    bool is_associative = false;       // every value of the update proven associative: terms are grouped in any way
+    bool is_commutative = false;       // and they come in any order, too
     bool has_safe_identities = false;  // of an associative update: partial results may be of nothing
     bool is_identity = false;          // a single load and nothing else
     float stepped_addresses = 0;       // of the operations in Address: they move with the loops by known steps

@@ -321,6 +321,7 @@ class Extraction {
         } else {
             const Associativity found = associativity_of(function, definition, env_, is_strict_);
             stage.is_associative = found.is_proven;
+            stage.is_commutative = found.is_commutative;
             stage.has_safe_identities = found.has_safe_identities;
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);

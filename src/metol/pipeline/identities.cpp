@@ -53,6 +53,15 @@ class ComparedVariables : public hi::IRGraphVisitor {
     }
 };
 
+class SelectFinder : public hi::IRGraphVisitor {
+  public:
+    bool has_select = false;
+
+  protected:
+    using hi::IRGraphVisitor::visit;
+    void visit(const hi::Select*) override { has_select = true; }
+};
+
 // Does Halide 21 compare the identities of an associative update rightly with what it reduces? The place of an extremum
 // is found by comparing, and a partial result of no points is the least or greatest number of its type. Signed integers
 // of 32 bits and more are taken never to overflow, so that x + 1 < y becomes x < y - 1, which is wrong of the least
@@ -70,6 +79,16 @@ bool has_safe_identities(const hi::AssociativeOp& proof, const Environment& envi
     return true;
 }
 
+// What an update picks by comparing is of the first or the last of those that compare equal, as the place of an extremum
+// that there is twice: Halide 21 takes such an update for commutative.
+bool picks_by_comparing(const hi::AssociativeOp& proof) {
+    SelectFinder finder;
+    for (const Halide::Expr& op : proof.pattern.ops) {
+        op.accept(&finder);
+    }
+    return finder.has_select;
+}
+
 }  // namespace
 
 Associativity associativity_of(const hi::Function& function, const hi::Definition& update,
@@ -80,7 +99,7 @@ Associativity associativity_of(const hi::Function& function, const hi::Definitio
     }
     const hi::AssociativeOp proof = hi::prove_associativity(function.name(), update.args(), update.values());
     const bool is_proven = proof.associative() && proof.commutative();
-    return {is_proven, is_proven && has_safe_identities(proof, environment)};
+    return {is_proven, is_proven && !picks_by_comparing(proof), is_proven && has_safe_identities(proof, environment)};
 }
 
 bool has_strict_floats(const std::string& target) {

@@ -8,7 +8,8 @@
 namespace metol {
 
 struct Associativity {
-    bool is_proven = false;            // of every value of an update: its terms may come in any order
+    bool is_proven = false;            // of every value of an update: its terms may be grouped in any way
+    bool is_commutative = false;       // and come in any order
     bool has_safe_identities = false;  // partial results may be of nothing
 };
 

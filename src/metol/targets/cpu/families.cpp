@@ -192,7 +192,7 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
 }
 
 // Points of the reduction loops that a tile can unroll, one Trips a choice. What is unrolled runs innermost, so that
-// only an associative update may unroll a loop around another that turns. Where `k <= y` ends a loop, Halide asks for
+// only a commutative update may unroll a loop around another that turns. Where `k <= y` ends a loop, Halide asks for
 // whole parts of it, of inputs, too: it stays whole.
 std::vector<Trips> reduction_tiles(const Stage& stage, const Box& loops) {
     const std::vector<size_t> reductions = reduction_loops(stage);
@@ -221,7 +221,7 @@ std::vector<Trips> reduction_tiles(const Stage& stage, const Box& loops) {
     for (size_t count = 1; count <= reductions.size(); count++) {
         add({reductions.end() - static_cast<std::ptrdiff_t>(count), reductions.end()});
     }
-    if (stage.is_associative) {
+    if (stage.is_commutative) {
         std::vector<size_t> all_but_longest = reductions;
         std::erase(all_but_longest, *std::max_element(reductions.begin(), reductions.end(),
                                                       [&](size_t a, size_t b) { return extent(a) < extent(b); }));

@@ -72,7 +72,8 @@ def _of_update(
     has_no_vectors = dag.funcs[stage.func].is_taken_for_aligned(by_itself=True)
     is_barred = has_no_vectors and stage.has_loading_condition and has_lanes
     plans: list[tuple[bool, int]] = [(True, 0)] if is_serial or is_barred else []
-    if is_scalar and extents[reductions[0]] >= 2 * lanes:
+    # Results of every so-many-th point are merged in another order.
+    if is_scalar and stage.is_commutative and extents[reductions[0]] >= 2 * lanes:
         plans += [(parallel, lanes * many) for parallel in sorted({False, is_serial}) for many in _ACCUMULATORS]
     made = {
         (is_parallel, width): _make(dag, stage, extents, machine.cores, is_parallel=is_parallel, width=width)

@@ -37,7 +37,7 @@ std::vector<int32_t> chunk_choices(const Stage& stage, const StageNest& own, siz
         return choices;
     }
     // The order of reduction loops changes where others turn inside the chunks.
-    for (size_t i = loop + 1; i < stage.loops.size() && !stage.is_associative; i++) {
+    for (size_t i = loop + 1; i < stage.loops.size() && !stage.is_commutative; i++) {
         if (stage.loops[i].is_rvar) {
             return choices;
         }

@@ -72,24 +72,31 @@ def _of_update(
     most = min(reduced, reduced * pure // prod(region)) // _LEAST_MERGED
     counts = {*(threads // pure // share for share in _SHARES), isqrt(reduced), *_NEIGHBOURS}
     wanted = [(neighbours, partials) for partials in sorted(counts) for neighbours in _NEIGHBOURS if partials > 1]
-    shapes = dict.fromkeys(_shape(extents, *each) for each in wanted)
+    in_order = not stage.is_commutative
+    shapes = dict.fromkeys(_shape(extents, *each, in_order=in_order) for each in wanted)
     fitting = [shape for shape in shapes if 1 < prod(shape) <= most]
     is_serial = nest.vector_loop < 0
-    plans = [(_kept(RfactorPlan.of(dag, stage), extents, shape), shape) for shape in fitting]
+    plans = [(_kept(RfactorPlan.of(dag, stage), extents, shape, in_order=in_order), shape) for shape in fitting]
     return [(plan.rfactor,) for plan, _ in plans] + [
-        (plan.rfactor, _merged(plan, shape).rfactor)
+        (plan.rfactor, _merged(plan, shape, in_order=in_order).rfactor)
         for plan, shape in plans
         if is_serial and prod(shape) >= _LEAST_IN_THREE_STEPS
     ]
 
 
-def _shape(extents: Sequence[int], neighbours: int, partials: int) -> tuple[int, ...]:
+def _shape(extents: Sequence[int], neighbours: int, partials: int, *, in_order: bool) -> tuple[int, ...]:
     """Return how many partial results lie along each loop: neighbours from the innermost on, the rest from outside.
 
-    A loop with room for all is not shared with the next, and the last takes what is left.
+    A loop with room for all is not shared with the next, and the last takes what is left. In order all come from
+    outside, and one loop after the other is taken whole.
     """
     widths = [1] * len(extents)
     inwards = range(len(extents) - 1, -1, -1)
+    if in_order:
+        for loop in inwards:
+            widths[loop] = min(partials, extents[loop])
+            partials = ceil(partials / widths[loop]) if widths[loop] == extents[loop] else 1
+        return tuple(widths)
     for order, wanted in ((range(len(extents)), min(neighbours, partials)), (inwards, ceil(partials / neighbours))):
         left = wanted
         for loop in order:
@@ -99,18 +106,24 @@ def _shape(extents: Sequence[int], neighbours: int, partials: int) -> tuple[int,
     return tuple(widths)
 
 
-def _kept(plan: RfactorPlan, extents: Sequence[int], shape: Sequence[int]) -> RfactorPlan:
-    """Keep every so-many-th iteration of each loop: as many partial results at any size, of neighbouring places."""
+def _kept(plan: RfactorPlan, extents: Sequence[int], shape: Sequence[int], *, in_order: bool) -> RfactorPlan:
+    """Keep every so-many-th iteration of each loop: as many partial results at any size, of neighbouring places.
+
+    In order they are of iterations that follow each other.
+    """
     for loop, (extent, width) in enumerate(zip(extents, shape, strict=True)):
-        if 1 < width < extent:
+        if 1 < width < extent and in_order:
+            plan.keep_outer(loop, ceil(extent / width))
+        elif 1 < width < extent:
             plan.keep_inner(loop, width)
         elif width > 1:
             plan.keep(loop)
     return plan
 
 
-def _merged(plan: RfactorPlan, shape: Sequence[int]) -> RfactorPlan:
+def _merged(plan: RfactorPlan, shape: Sequence[int], *, in_order: bool) -> RfactorPlan:
     """Merge partial results in two steps that take about as long."""
     extents = [width for width in shape if width > 1]
     partials = isqrt(prod(extents))
-    return _kept(plan.merge(), extents, _shape(extents, partials, partials))
+    merged = _shape(extents, partials, partials, in_order=in_order)
+    return _kept(plan.merge(), extents, merged, in_order=in_order)

@@ -42,7 +42,7 @@ Tile default_block_tile(const GpuParameters& machine, const Stage& stage, const 
 // GPUs that Halide makes code for update words of 32 bits atomically.
 bool can_be_atomic(const GpuParameters& machine, const PipelineIndex& index, const Stage& stage) {
     const Func& func = index.func(stage.func);
-    return stage.index > 0 && stage.is_associative && !stage.is_extern && !stage.is_undef &&
+    return stage.index > 0 && stage.is_commutative && !stage.is_extern && !stage.is_undef &&
            func.value_bytes == std::vector<int32_t>{kAtomicBytes} && !machine.keeps_on_host(stage.func) &&
            std::ranges::any_of(stage.loops, [](const LoopDim& loop) { return !loop.is_parallelizable; });
 }
