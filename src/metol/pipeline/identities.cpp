@@ -79,8 +79,8 @@ bool has_safe_identities(const hi::AssociativeOp& proof, const Environment& envi
     return true;
 }
 
-// What an update picks by comparing is of the first or the last of those that compare equal, as the place of an extremum
-// that there is twice: Halide 21 takes such an update for commutative.
+// What an update picks by comparing is of the first or the last of those that compare equal, as the place of an
+// extremum that there is twice: Halide 21 takes such an update for commutative.
 bool picks_by_comparing(const hi::AssociativeOp& proof) {
     SelectFinder finder;
     for (const Halide::Expr& op : proof.pattern.ops) {
