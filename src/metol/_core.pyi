@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 DECISION_VERSION: int
+CPU_MOST_DENSE_STRIDE: float
 GPU_MOST_UNROLLED: int
 
 # Pipelines: what `extract` reads.

@@ -1,6 +1,7 @@
 """Updates in two steps: what is proposed, that Halide agrees, and that no result changes under any loop nest of it."""
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import halide as hl
@@ -68,6 +69,16 @@ def row_sums() -> hl.Pipeline:
     sums[X] += matrix[r.x, X] * vector[r.x]
     output[X] = sums[X]
     return finish(output, sizes=(256,))
+
+
+def block_means(side: int) -> hl.Pipeline:
+    """Means of blocks: neighbours of the lanes of a vector lie in other blocks, and rows of a block are short."""
+    source, r = image(64 * side, 64 * side, pixel=hl.UInt(8)), hl.RDom([(0, side), (0, side)], "r")
+    sums, output = hl.Func("sums"), hl.Func("output")
+    sums[X, Y] = hl.u32(0)
+    sums[X, Y] += hl.u32(source[side * X + r.x, side * Y + r.y])
+    output[X, Y] = sums[X, Y] // hl.u32(side * side)
+    return finish(output, sizes=(64, 64))
 
 
 def normalized() -> hl.Pipeline:
@@ -167,6 +178,17 @@ def test_vectors_of_different_rows_become_vectors_along_a_row() -> None:
         factor for (rfactor, *_) in proposals(row_sums) for *_, factor in rfactor.splits if len(rfactor.preserved) == 1
     }
     assert widths
+
+
+def test_vectors_of_different_blocks_become_rows_of_a_block() -> None:
+    assert rfactored(partial(block_means, 16)) == ["sums"]
+    ((rfactor,),) = proposals(partial(block_means, 16))
+    assert rfactor.splits == []  # the row is whole
+    assert len(rfactor.preserved) == 1
+
+
+def test_blocks_that_lie_side_by_side_keep_their_vectors() -> None:
+    assert proposals(partial(block_means, 3)) == ()
 
 
 def test_sums_of_the_same_rows_are_rewritten_together() -> None:

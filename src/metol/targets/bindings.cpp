@@ -11,6 +11,7 @@
 #include "targets/cpu/arithmetic.hpp"
 #include "targets/cpu/borders.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
+#include "targets/cpu/loads.hpp"
 #include "targets/cpu/tile_order.hpp"
 #include "targets/gpu/gpu_parameters.hpp"
 #include "targets/gpu/kernels.hpp"
@@ -90,5 +91,6 @@ void bind_targets(py::module_& m) {
         "[Stages][loops].");
     m.def("is_serial_on_gpu", &metol::gpu::is_serial, py::arg("stage"), py::arg("nest"), py::arg("loop"),
           "Does each thread run a loop of a Stage by itself?");
+    m.attr("CPU_MOST_DENSE_STRIDE") = metol::cpu::kMaxDenseStride;
     m.attr("GPU_MOST_UNROLLED") = metol::gpu::kMostUnrolled;
 }

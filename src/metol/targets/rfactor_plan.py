@@ -5,7 +5,7 @@ with names for all that it makes. Halide calls a loop over partial results prese
 as a pure dimension, and the update, which merges them, as a reduction loop of the same name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 from metol import _core
@@ -37,20 +37,21 @@ class RfactorPlan:
     the part that is left of it, which is not kept.
     """
 
-    def __init__(self, func: int, update: int, loops: Sequence[str]) -> None:
+    def __init__(self, func: int, update: int, loops: Sequence[str], taken: Iterable[str] = ()) -> None:
         """Start with no partial results.
 
         Args:
             func: The Func, by its number in the pipeline as it was given.
             update: The number of its update.
             loops: The reduction loops of the update, the innermost first.
+            taken: Names of other loops, as of those that were made of the update before.
         """
         self._func = func
         self._update = update
         self._left = list(loops)
         # What comes of the longest name is a name that no loop of the update ever had, however often it was factored.
         self._base = f"{max(loops, key=len).split('$')[0]}_f{update + 1}"
-        self._taken = set(loops)
+        self._taken = {*loops, *taken}
         self._splits: list[tuple[str, str, str, int]] = []
         self._preserved: list[tuple[str, str]] = []
 
@@ -58,7 +59,9 @@ class RfactorPlan:
     def of(dag: PipelineDag, stage: _core.Stage) -> "RfactorPlan":
         """Return the plan of a Stage that has reduction loops."""
         loops = [loop.name for loop in stage.loops if loop.is_reduction]
-        return RfactorPlan(dag.funcs[stage.func].origin, stage.index - 1, loops)
+        # A loop that was kept as it is has its name still.
+        taken = {loop.name for other in dag.stages for loop in other.loops}
+        return RfactorPlan(dag.funcs[stage.func].origin, stage.index - 1, loops, taken)
 
     @property
     def rfactor(self) -> Rfactor:
@@ -67,7 +70,7 @@ class RfactorPlan:
 
     def merge(self) -> "RfactorPlan":
         """Return a plan of the update that is left: its loops are those over partial results, in their order."""
-        return RfactorPlan(self._func, self._update, [rvar for rvar, _ in self._preserved])
+        return RfactorPlan(self._func, self._update, [rvar for rvar, _ in self._preserved], self._taken)
 
     def keep(self, loop: int) -> None:
         """Make a partial result of each iteration."""

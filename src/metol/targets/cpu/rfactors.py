@@ -22,6 +22,10 @@ _TASKS_PER_CORE = 4
 _LEAST_POINTS = 256
 # Vectors of partial results: one, or enough to hide the latency of an addition.
 _ACCUMULATORS = (1, 4)
+# Fewer partial results side by side are no vector.
+_LEAST_ROW = 4
+# Lanes further apart are loaded one by one.
+_FAR_APART = _core.CPU_MOST_DENSE_STRIDE
 # Updates that are rewritten at once: those of a normalization are two.
 _MOST_TOGETHER = 4
 
@@ -73,8 +77,9 @@ def _of_update(
     is_barred = has_no_vectors and stage.has_loading_condition and has_lanes
     plans: list[tuple[bool, int]] = [(True, 0)] if is_serial or is_barred else []
     # Results of every so-many-th point are merged in another order.
-    if is_scalar and stage.is_commutative and extents[reductions[0]] >= 2 * lanes:
-        plans += [(parallel, lanes * many) for parallel in sorted({False, is_serial}) for many in _ACCUMULATORS]
+    if is_scalar and stage.is_commutative:
+        widths = _widths([extents[number] for number in reductions], lanes)
+        plans += [(parallel, width) for parallel in sorted({False, is_serial}) for width in widths]
     made = {
         (is_parallel, width): _make(dag, stage, extents, machine.cores, is_parallel=is_parallel, width=width)
         for is_parallel, width in plans
@@ -82,8 +87,15 @@ def _of_update(
     return {plan: rfactor for plan, rfactor in made.items() if rfactor is not None}
 
 
+def _widths(extents: Sequence[int], lanes: int) -> list[int]:
+    """How many partial results may be side by side: some vectors, or all of a short row that is one of several."""
+    if extents[0] >= 2 * lanes:
+        return [lanes * many for many in _ACCUMULATORS]
+    return [extents[0]] if extents[0] >= _LEAST_ROW and len(extents) > 1 else []
+
+
 def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _core.Stage, vector_loop: int) -> bool:
-    """Whether the lanes of a vector load from different rows, as of a sum along each row."""
+    """Whether the lanes of a vector load from different rows, as of a sum along each row, or far apart in one."""
 
     def is_across(edge: _core.Edge, dim: int) -> bool:
         producer = dag.funcs[edge.producer]
@@ -92,7 +104,9 @@ def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _
         return dim not in rows if producer.is_input else dim != schedules[edge.producer].innermost_dim
 
     return any(
-        row.is_known[vector_loop] and row.numerator[vector_loop] != 0 and is_across(edge, dim)
+        row.is_known[vector_loop]
+        and row.numerator[vector_loop] != 0
+        and (is_across(edge, dim) or abs(row.numerator[vector_loop] / row.denominator[vector_loop]) > _FAR_APART)
         for edge in stage.edges
         for access in edge.accesses
         for dim, row in enumerate(access.jacobian)
@@ -114,7 +128,10 @@ def _make(
     if width > 0:
         if in_whole_parts and left[inner] % width:
             return None
-        plan.keep_inner(inner, width)
+        if left[inner] == width and loops[inner][0].has_constant_extent:
+            plan.keep(inner)
+        else:
+            plan.keep_inner(inner, width)
         left[inner] = ceil(left[inner] / width)
     if is_parallel:
         tasks = cores * _TASKS_PER_CORE
