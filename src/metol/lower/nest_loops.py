@@ -178,8 +178,9 @@ class StageLoops:
         """All versions of the Stage: one, or of an output one for sizes of at least a tile before a plain one for any.
 
         What is computed inside a loop that is whole there has the size of the output: the first of them then has a
-        version within it in which those sides are as estimated, and all sizes inside are constants. So it has where a
-        loop that is whole in the tile picks among values: at a constant, nothing is left of that.
+        version within it in which those sides are as estimated, and all sizes inside are constants. So it has where one
+        tile is all of a loop: compilers move what does not change out of a loop around others that turns once, but not
+        for all they know. And where such a loop picks among values: at a constant, nothing is left of that.
         """
         factors = self._first_factors()
         if not factors or not tails.has_two_versions(self.stage):
@@ -265,20 +266,27 @@ class StageLoops:
         return tuple(loop for loop in reversed(self._nesting()) if loop in whole_ones)
 
     def _sides_inside(self) -> set[int]:
-        """Dimensions of the output that are whole inside a level in which another Func is computed or stored."""
+        """Dimensions of the output that are whole inside a level in which another Func is computed or stored.
+
+        So are those that are whole in the tile and have a loop around it, which turns once.
+        """
         return {
             dim.pure_dim
-            for dim, pieces in zip(self.stage.loops, self.pieces, strict=True)
-            if not dim.is_rvar and any(level < pieces[0].level for level in self.guest_levels)
+            for loop, (dim, pieces) in enumerate(zip(self.stage.loops, self.pieces, strict=True))
+            if not dim.is_rvar
+            for level in self.guest_levels
+            if level < pieces[0].level or (len(pieces) > 1 and self._is_whole_in_tile(loop))
         }
+
+    def _is_whole_in_tile(self, loop: int) -> bool:
+        return self.levels[self.tile_level][loop] >= self.estimate[self.stage.loops[loop].pure_dim].extent
 
     def _picked_sides(self) -> set[int]:
         """Dimensions of the output whose loop picks among values, and is whole in the tile."""
         return {
             self.stage.loops[loop].pure_dim
             for loop in self.picking_loops
-            if loop != self.nest.vector_loop
-            and self.levels[self.tile_level][loop] >= self.estimate[self.stage.loops[loop].pure_dim].extent
+            if loop != self.nest.vector_loop and self._is_whole_in_tile(loop)
         }
 
     def _first_factors(self) -> list[tuple[int, int]]:
