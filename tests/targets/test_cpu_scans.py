@@ -4,7 +4,7 @@ What the compiler does is in the first tests; the others hold the model to it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import halide as hl
@@ -127,7 +127,8 @@ def test_what_stays_in_a_register_is_not_loaded() -> None:
     seen = set()
     for schedule, (*_, tile), row in rows_of_scans(1):
         width = schedule.stages[1].vector_width
-        if schedule.placement != _core.Placement.AT or row["chained_steps"] == 0 or width not in (1, LANES):
+        is_inside = schedule.placement == _core.Placement.AT and schedule.innermost_dim == 0
+        if not is_inside or row["chained_steps"] == 0 or width not in (1, LANES):
             continue
         columns = round(row["points_computed_per_production"] / STEPS)
         is_carried = columns == width and tile == [1, width]
@@ -138,9 +139,12 @@ def test_what_stays_in_a_register_is_not_loaded() -> None:
 
 def test_a_scan_along_a_row_stays_in_a_register() -> None:
     seen = set()
-    for schedule, (*_, tile), row in rows_of_scans(0):
+    for schedule, (*around, tile), row in rows_of_scans(0):
         if schedule.innermost_dim == 0 and schedule.stages[1].vector_width == 1 and row["chained_steps"] > 0:
-            is_carried = tile == [1, 1]
+            at_once = tile[1]
+            while around and around[-1][0] == 1:
+                at_once *= around.pop()[1]
+            is_carried = (tile[0], at_once) == (1, 1)
             assert (row["spilled_steps"] == 0) == is_carried
             seen.add(is_carried)
     assert seen == {False, True}
@@ -181,3 +185,44 @@ def test_rows_a_page_apart_evict_each_other_where_more_are_scanned_at_once_than_
         assert is_evicted == (is_aligned and at_once >= 16)
         seen.add(at_once >= 16)
     assert seen == {False, True}
+
+
+def test_vectors_across_rows_are_not_all_there_is_for_a_scan_along_rows() -> None:
+    seen = {(schedule.innermost_dim, schedule.stages[1].vector_width == 1) for schedule, _, _ in rows_of_scans(0)}
+    assert seen == {(0, False), (0, True), (1, False)}
+
+
+def filtered() -> hl.Func:
+    """A recursive filter along rows: each step waits for a product and a sum of floats."""
+    source, scan, output = image(STEPS, WIDTH, pixel=hl.Float(32)), hl.Func("scan"), hl.Func("output")
+    r = hl.RDom([(1, STEPS - 1)], "steps")
+    scan[X, Y] = source[X, Y]
+    scan[r.x, Y] = scan[r.x, Y] + scan[r.x - 1, Y] * hl.f32(0.5)
+    output[X, Y] = hl.max(scan[X, Y], hl.f32(0))
+    finish(output, sizes=(STEPS, WIDTH))
+    return output
+
+
+def checksums() -> hl.Func:
+    """A register for each row, which tells where in a table its next value is."""
+    source, table = image(STEPS, WIDTH, pixel=hl.UInt(8), name="source"), image(256, name="table")
+    scan, output, r = hl.Func("scan"), hl.Func("output"), hl.RDom([(0, STEPS)], "steps")
+    scan[Y] = 0
+    scan[Y] = table[hl.i32(hl.u8(scan[Y]) ^ source[r.x, Y])] ^ (scan[Y] >> 8)
+    output[Y] = ~scan[Y]
+    finish(output, sizes=(WIDTH,))
+    return output
+
+
+@pytest.mark.parametrize(("build", "has_scalars"), [(filtered, False), (checksums, True)])
+def test_scalars_are_for_short_steps_and_for_steps_that_load_by_the_last(
+    build: Callable[[], hl.Func], has_scalars: bool
+) -> None:
+    dag = extract(hl.Pipeline(build()))
+    space = make_space(dag, target=SOME_TARGET)
+    leaves = space.rollout(space.root(), range(100))
+    schedules = [leaves.take([i]).describe()[func_named(dag, "scan")] for i in range(100)]
+    at_root = [schedule for schedule in schedules if schedule.placement == _core.Placement.ROOT]
+    widths = {schedule.stages[1].vector_width for schedule in at_root}
+    assert (1 in widths) == has_scalars
+    assert widths - {1}

@@ -174,6 +174,7 @@ struct Stage {
     float chained_cycles = 0;               // of an update: from what it loads of its own Func to what it stores
     float chained_ops = 0;                  // operations of all chains from there, a sum counted as one
     bool has_data_dependent_read = false;   // a load indexes another load
+    bool has_chained_read = false;          // what an update has made so far indexes a load
     bool has_data_dependent_write = false;  // scatter: a left-hand side indexes a load
     bool is_undef = false;                  // the definition is `undef`: no code, leave it unscheduled
     bool is_extern = false;

@@ -290,6 +290,8 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     });
     const bool is_reduction = std::ranges::any_of(stage.loops, &LoopDim::is_reduction);
     NodeFinder loads(graph, is_load);
+    NodeFinder own_loads(
+        graph, [&](const ExprNode& node) { return node.kind == ExprKind::Load && node.producer == stage.func; });
     std::map<int32_t, std::vector<AccessGroup>> groups;
     std::map<int32_t, float> added;  // loads of each producer that go into an addition
     const FusedAdditions additions(graph);
@@ -333,6 +335,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
         collect(graph, node.args, groups[node.producer]);
         for (int32_t arg : node.args) {
             stage.has_data_dependent_read = stage.has_data_dependent_read || loads.finds_in(arg);
+            stage.has_chained_read = stage.has_chained_read || own_loads.finds_in(arg);
         }
     }
     stage.picking_loops = sharing.picking_loops();
