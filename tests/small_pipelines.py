@@ -431,6 +431,7 @@ def output_sizes(name: str) -> Iterator[Size]:
         "no_dimension": (),
         "transpose": (HEIGHT - 1, WIDTH - 1),
         "symmetric": (SIDE, SIDE),
+        "panels": (192, 96),
     }.get(name, (WIDTH, HEIGHT))
     channel_count = {"convolution": (4,), "channels": (3,)}.get(name, ())
     yield (*full, *channel_count)

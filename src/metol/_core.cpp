@@ -239,6 +239,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("ends_by_point", &Stage::ends_by_point)
         .def_readonly("has_loading_condition", &Stage::has_loading_condition)
         .def_readonly("ends_by_place", &Stage::ends_by_place)
+        .def_readonly("seams", &Stage::seams)
         .def_property_readonly("condition_loops",
                                [](const Stage& stage) {
                                    return std::vector<bool>(stage.condition_loops.begin(), stage.condition_loops.end());

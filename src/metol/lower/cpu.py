@@ -13,6 +13,7 @@ from metol.lower.guard_names import with_guards_named
 from metol.lower.lowering_options import NO_PROMISES, LoweringOptions
 from metol.lower.nest_facts import facts_of_nests, storage_order
 from metol.lower.nest_loops import StageLoops
+from metol.lower.panels import panel_widths
 from metol.lower.tails import OutputSize, TailRule
 from metol.pipeline import PipelineDag
 
@@ -55,6 +56,7 @@ def cpu_directives(
         for stage, loops in nests.items():
             if dag.funcs[loops.stage.func].is_output:
                 loops.picking_loops = frozenset(picking[stage])
+                loops.panels = panel_widths(dag, schedules, loops.stage)
     for guest in (s for s in schedules if s.placement == _core.Placement.AT):
         nests[guest.compute.stage].is_host = True
         for stage in dag.funcs[guest.func].stages[: len(guest.stages)]:

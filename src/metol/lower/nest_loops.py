@@ -3,7 +3,7 @@
 Enters: the nest of a Stage, and what is computed inside it. Leaves: the directives of the Stage, in each version of it.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from math import prod
 
 from metol import _core
@@ -55,6 +55,8 @@ class StageLoops:
         """Levels in whose bodies others are computed or stored that are to have constant sizes."""
         self.picking_loops: Set[int] = frozenset()
         """Loops that pick among values: unrolled, nothing is left of that where they begin at a constant."""
+        self.panels: Mapping[int, int] = {}
+        """How wide the parts are that lie side by side along a loop, each made in its own way."""
         self.is_inside = False
         """Whether the Func is computed inside the loops of another."""
         self.is_host = False
@@ -180,7 +182,8 @@ class StageLoops:
         What is computed inside a loop that is whole there has the size of the output: the first of them then has a
         version within it in which those sides are as estimated, and all sizes inside are constants. So it has where one
         tile is all of a loop: compilers move what does not change out of a loop around others that turns once, but not
-        for all they know. And where such a loop picks among values: at a constant, nothing is left of that.
+        for all they know. And where such a loop picks among values: at a constant, nothing is left of that; nor of
+        what tells parts that lie side by side apart.
         """
         factors = self._first_factors()
         if not factors or not tails.has_two_versions(self.stage):
@@ -192,7 +195,7 @@ class StageLoops:
         made = [branch(Call.SPECIALIZE, [n for pair in factors for n in pair], ())]
         # With all sizes constant, compilers spread gathers out, which takes longer.
         sides = set() if tails.indexes_by_value(self.stage) else self._sides_inside()
-        sides |= self._picked_sides()
+        sides |= self._picked_sides() | {self.stage.loops[loop].pure_dim for loop in self._loops_in_panels()}
         if sides:
             exact = [n for d in sorted(sides) for n in (d, self.estimate[d].min, self.estimate[d].extent)]
             made.append(branch(Call.SPECIALIZE_SIZE, exact, (0,)))
@@ -289,6 +292,20 @@ class StageLoops:
             if loop != self.nest.vector_loop and self._is_whole_in_tile(loop)
         }
 
+    def _loops_in_panels(self) -> set[int]:
+        """Loops with a turn of its own for each part: serial ones, of which a part has a whole turn, with no guests."""
+        return {
+            loop
+            for loop, width in self.panels.items()
+            if len(self.pieces[loop]) > 1
+            and prod(piece.trips for piece in self.pieces[loop][1:]) <= width
+            and not self.guest_levels
+            and all(piece.loop != self.pieces[loop][0].loop for piece in self._parallel())
+        }
+
+    def _panel_of(self, loop: int) -> Loop:
+        return Var(f"{self._bases[loop]}_panel")
+
     def _first_factors(self) -> list[tuple[int, int]]:
         """Dimension and factor of the first split of each pure loop that is split."""
         factors = []
@@ -328,8 +345,12 @@ class StageLoops:
                 calls.append((Call.FUSE, (inner, piece.loop, fused)))
                 inner = fused
         order = self._nesting()
+        panels = [loop for loop in self._loops_in_panels() if self.stage.loops[loop].pure_dim in estimated]
+        for loop in panels:
+            order.insert(order.index(self.pieces[loop][0].loop), self._panel_of(loop))
         if len(order) > 1:
             calls.append((Call.REORDER, tuple(reversed(order))))
+        calls += [(Call.UNROLL, (self._panel_of(loop),)) for loop in panels]
         if self.nest.prefetched >= 0:
             pieces = self.pieces[self.nest.prefetch_loop]
             (ahead,) = (piece.loop for piece in pieces if piece.level == self.nest.prefetch_level)
@@ -362,6 +383,9 @@ class StageLoops:
             if tails.rounds_vectors_up(self.stage, loop) or (holds_window and tails.rounds_tiles_up(self.stage, loop)):
                 calls += self._tile_and_outside(rest, pieces, inner)
                 continue
+            if dim.pure_dim in estimated and loop in self._loops_in_panels():
+                calls += self._panel_splits(loop, inner)
+                continue
             first = inner
             if len(pieces) > 1:
                 factor = prod(piece.trips for piece in pieces[1:])
@@ -372,6 +396,16 @@ class StageLoops:
                 )
             calls += splits_outside_in(rest, pieces, first, inner)
         return calls
+
+    def _panel_splits(self, loop: int, inner: Tail) -> list[StageCall]:
+        """Splits of a loop whose extent is known: into parts, and each part by itself."""
+        whole, pieces, width = self._whole_loops()[loop], self.pieces[loop], self.panels[loop]
+        part = Var(f"{self._bases[loop]}_part")
+        divides = width % prod(piece.trips for piece in pieces[1:]) == 0
+        return [
+            (Call.SPLIT, (whole, self._panel_of(loop), part, width, Tail.ROUND_UP)),
+            *splits_outside_in(part, pieces, Tail.ROUND_UP if divides else Tail.SHIFT_INWARDS, inner),
+        ]
 
     def _tile_and_outside(self, whole: Loop, pieces: Sequence[Piece], inner: Tail) -> list[StageCall]:
         """Splits of a loop into whole tiles first; what is outside of them ends with a guard of its own."""

@@ -189,10 +189,11 @@ struct Stage {
     // How far, depends on the point, `where(k <= y)`, or on numbers and other loops, so that less is read: `where(k <
     // j)`.
     bool ends_by_point = false;
-    bool has_loading_condition = false;    // how far, is read: `where(k < count[y])`
-    bool ends_by_place = false;            // how far, depends on the point, and nothing is read to tell
-    std::vector<uint8_t> condition_loops;  // [loops] along which it turns, but for what is likely
-    std::vector<uint8_t> ended_loops;      // [loops] that a condition is about, likely or not
+    bool has_loading_condition = false;       // how far, is read: `where(k < count[y])`
+    bool ends_by_place = false;               // how far, depends on the point, and nothing is read to tell
+    std::vector<std::vector<int64_t>> seams;  // [loops] values at which a comparison or a clamp turns, in order
+    std::vector<uint8_t> condition_loops;     // [loops] along which it turns, but for what is likely
+    std::vector<uint8_t> ended_loops;         // [loops] that a condition is about, likely or not
     // [loops] in vectors along which a condition tells lanes apart and leaves a load that all of them share without it:
     // Halide 21 masks loads of vectors alone, so the scalar goes as far as any loop does that the condition would end.
     std::vector<uint8_t> bare_loops;

@@ -13,6 +13,7 @@
 
 #include "branching.hpp"
 #include "chains.hpp"
+#include "seams.hpp"
 #include "shared_ops.hpp"
 
 namespace metol {
@@ -281,6 +282,7 @@ void describe_stage(const ExprGraph& graph, const StageRoots& roots, Stage& stag
     // Of a promise Halide believes that all is read within it, and makes no clamp. Of a value that is loaded it says
     // nothing about loops.
     stage.promised_loops = LoopMarks(graph, ExprKind::Load, stage.loops.size()).of(roots.promised);
+    stage.seams = find_seams(graph, stage.loops.size());
     stage.op_histogram.assign(kOpClassCount, 0.0f);
     stage.unchanged_ops.assign(kOpClassCount, 0.0f);
     const auto count = [&](OpClass op, float n = 1) { stage.op_histogram[static_cast<size_t>(op)] += n; };
