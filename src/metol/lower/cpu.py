@@ -56,6 +56,10 @@ def cpu_directives(
         for stage, loops in nests.items():
             if dag.funcs[loops.stage.func].is_output:
                 loops.picking_loops = frozenset(picking[stage])
+    if options.specialize_estimate or options.fixed_sizes:
+        for loops in nests.values():
+            func = dag.funcs[loops.stage.func]
+            if func.is_output and len(func.stages) == 1:
                 loops.panels = panel_widths(dag, schedules, loops.stage)
     for guest in (s for s in schedules if s.placement == _core.Placement.AT):
         nests[guest.compute.stage].is_host = True

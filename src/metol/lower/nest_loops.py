@@ -195,7 +195,7 @@ class StageLoops:
         made = [branch(Call.SPECIALIZE, [n for pair in factors for n in pair], ())]
         # With all sizes constant, compilers spread gathers out, which takes longer.
         sides = set() if tails.indexes_by_value(self.stage) else self._sides_inside()
-        sides |= self._picked_sides() | {self.stage.loops[loop].pure_dim for loop in self._loops_in_panels()}
+        sides |= self._picked_sides() | {self.stage.loops[loop].pure_dim for loop in self._panels_possible()}
         if sides:
             exact = [n for d in sorted(sides) for n in (d, self.estimate[d].min, self.estimate[d].extent)]
             made.append(branch(Call.SPECIALIZE_SIZE, exact, (0,)))
@@ -292,14 +292,19 @@ class StageLoops:
             if loop != self.nest.vector_loop and self._is_whole_in_tile(loop)
         }
 
-    def _loops_in_panels(self) -> set[int]:
-        """Loops with a turn of its own for each part: serial ones, of which a part has a whole turn, with no guests."""
+    def _loops_in_panels(self, size: OutputSize, estimated: Set[int]) -> list[int]:
+        """Loops with a turn of its own for each part, in a version in which some sides, or all, are as estimated."""
+        is_whole = size is OutputSize.ESTIMATED
+        return [n for n in sorted(self._panels_possible()) if is_whole or self.stage.loops[n].pure_dim in estimated]
+
+    def _panels_possible(self) -> set[int]:
+        """Loops that may have a turn for each part: serial ones, of which a part has a whole turn, with no guests."""
         return {
             loop
             for loop, width in self.panels.items()
             if len(self.pieces[loop]) > 1
             and prod(piece.trips for piece in self.pieces[loop][1:]) <= width
-            and not self.guest_levels
+            and not self.is_host
             and all(piece.loop != self.pieces[loop][0].loop for piece in self._parallel())
         }
 
@@ -345,7 +350,7 @@ class StageLoops:
                 calls.append((Call.FUSE, (inner, piece.loop, fused)))
                 inner = fused
         order = self._nesting()
-        panels = [loop for loop in self._loops_in_panels() if self.stage.loops[loop].pure_dim in estimated]
+        panels = self._loops_in_panels(size, estimated)
         for loop in panels:
             order.insert(order.index(self.pieces[loop][0].loop), self._panel_of(loop))
         if len(order) > 1:
@@ -383,7 +388,7 @@ class StageLoops:
             if tails.rounds_vectors_up(self.stage, loop) or (holds_window and tails.rounds_tiles_up(self.stage, loop)):
                 calls += self._tile_and_outside(rest, pieces, inner)
                 continue
-            if dim.pure_dim in estimated and loop in self._loops_in_panels():
+            if loop in self._loops_in_panels(size, estimated):
                 calls += self._panel_splits(loop, inner)
                 continue
             first = inner
