@@ -139,8 +139,8 @@ class SearchOptions:
     updates, or several outputs, need of inputs is then computed at root beforehand; what they read of that input
     themselves they find overwritten, whatever the schedule."""
     specialize_estimate: bool = True
-    """Whether an output gets a version for its estimated extents along loops that are whole around others, beside those
-    for other sizes: faster there, and half as much code again."""
+    """Whether an output gets a version for its estimated extents along loops that are whole around others, or pick
+    among values or parts, beside those for other sizes: faster there, and half as much code again."""
     weights: str = "auto"
     """What predicts run times: ``auto`` for the weights that were trained on this CPU or GPU, else those that come with
     Metol for the CPU's vectors, if any; ``analytical`` for the analytical model alone; or a file of weights."""

@@ -5,7 +5,7 @@ from math import prod
 
 import halide as hl
 import pytest
-from small_pipelines import SOME_TARGET, ExactRuns, X, Y, finish, image, make_space
+from small_pipelines import SOME_TARGET, ExactRuns, X, Y, finish, func_named, image, make_space
 
 from metol import _core
 from metol.lower import Call, LoweringOptions, Schedule, cpu_directives, describe_funcs
@@ -61,8 +61,35 @@ def of_another() -> hl.Pipeline:
     return side_by_side(of="another")
 
 
+def in_quarters() -> hl.Pipeline:
+    """Four parts, told apart along both dimensions, of which rows of tiles do not divide the height."""
+    source, output = image(3 * PART, HEIGHT), hl.Func("output")
+    across, down = hl.clamp(X - 3 * PART // 2, 0, 3 * PART // 2 - 1), hl.clamp(Y - HEIGHT // 2, 0, HEIGHT // 2 - 1)
+    right = hl.select(Y < HEIGHT // 2, source[across, Y], source[across, down])
+    output[X, Y] = hl.select(X < 3 * PART // 2, source[X, Y] + 1, right)
+    return finish(output, sizes=(3 * PART, HEIGHT))
+
+
+def read_by_another() -> hl.Pipeline:
+    """An output of parts, which another output reads."""
+    source, joined, output = image(3 * PART, HEIGHT), hl.Func("joined"), hl.Func("output")
+    joined[X, Y] = hl.select(X < PART, source[X, Y], source[X, Y] + 1)
+    output[X, Y] = joined[X, Y] * 2
+    for func in (joined, output):
+        func.set_estimates([(0, 3 * PART), (0, HEIGHT)])
+    return hl.Pipeline([joined, output])
+
+
+def by_a_parameter() -> hl.Pipeline:
+    """Where the parts meet, a parameter says: its estimate is no place to split at."""
+    source, output, where = image(3 * PART, HEIGHT), hl.Func("output"), hl.Param(hl.Int(32), "where")
+    where.set_estimate(PART)
+    output[X, Y] = hl.select(X < where, source[X, Y], source[X, Y] + 1)
+    return finish(output, sizes=(3 * PART, HEIGHT))
+
+
 def in_many_parts() -> hl.Pipeline:
-    """Parts of which none is as wide as a vector."""
+    """Parts whose widths have no divisor."""
     source, output = image(3 * PART, HEIGHT), hl.Func("output")
     output[X, Y] = hl.select(X < PART + 1, source[X, Y], source[X, Y] + 1)
     return finish(output, sizes=(3 * PART, HEIGHT))
@@ -111,16 +138,32 @@ def is_joined_inside(dag: PipelineDag, schedules: list[_core.FuncSchedule]) -> b
     )
 
 
-def test_parts_that_no_width_divides_stay_together() -> None:
-    dag = extract(in_many_parts())
+@pytest.mark.parametrize("build", [in_many_parts, by_a_parameter])
+def test_parts_that_no_width_divides_stay_together(build: Callable[[], hl.Pipeline]) -> None:
+    dag = extract(build())
     assert not any(part_splits(dag, schedules) for schedules in leaves(dag))
 
 
-@pytest.mark.parametrize("build", [side_by_side, of_another])
-def test_parts_change_no_result(build: Callable[[], hl.Pipeline]) -> None:
+@pytest.mark.parametrize("options", [{}, {"fixed_sizes": True}])
+def test_an_output_that_another_reads_has_one_version(options: dict[str, bool]) -> None:
+    dag = extract(read_by_another())
+    for schedules in leaves(dag):
+        directives = cpu_directives(dag, schedules, LoweringOptions(**options))
+        assert not any(Var("x_panel") in d.args for d in directives if d.func == joined_func(dag))
+
+
+def joined_func(dag: PipelineDag) -> int:
+    return dag.funcs[func_named(dag, "joined")].origin
+
+
+@pytest.mark.parametrize("fixed_sizes", [False, True])
+@pytest.mark.parametrize("build", [side_by_side, of_another, in_quarters])
+def test_parts_change_no_result(build: Callable[[], hl.Pipeline], fixed_sizes: bool) -> None:
     dag = extract(build())
     runs = ExactRuns("panels", build)
-    split = [schedules for schedules in leaves(dag) if part_splits(dag, schedules)][:4]
+    runs.cases = runs.cases[:1] if fixed_sizes else runs.cases
+    made = [cpu_directives(dag, schedules, LoweringOptions(fixed_sizes=fixed_sizes)) for schedules in leaves(dag)]
+    split = [directives for directives in made if any(Var("x_panel") in d.args for d in directives)]
     assert split
-    for schedules in split:
-        runs.check(Schedule(funcs=describe_funcs(build()), directives=cpu_directives(dag, schedules)))
+    for directives in split[:4]:
+        runs.check(Schedule(funcs=describe_funcs(build()), directives=directives))

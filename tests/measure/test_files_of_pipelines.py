@@ -23,6 +23,11 @@ def of_what(value: int) -> hl.Func:
     return _build(value)
 def number() -> int:
     return 4
+again, _hidden = first, second
+class Called:
+    def __call__(self) -> hl.Func:
+        return _build()
+called = Called()
 @hl.generator(name="several_generated")
 class Generated:
     output = hl.OutputBuffer(hl.Int(32), 1)

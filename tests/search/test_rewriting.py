@@ -187,6 +187,21 @@ def test_vectors_of_different_blocks_become_rows_of_a_block() -> None:
     assert len(rfactor.preserved) == 1
 
 
+def one_short_row() -> hl.Pipeline:
+    """Sums of as many values as there are accumulators, of rows that lie apart."""
+    source, r = image(64, 512, pixel=hl.Float(32)), hl.RDom([(0, 64)], "r")
+    sums, output = hl.Func("sums"), hl.Func("output")
+    sums[Y] = hl.f32(0)
+    sums[Y] += source[r.x, Y]
+    output[Y] = sums[Y] * hl.f32(2)
+    return finish(output, sizes=(512,))
+
+
+def test_something_is_left_to_reduce() -> None:
+    for (rfactor,) in proposals(one_short_row):
+        assert len(rfactor.splits) == len(rfactor.preserved)  # none is kept whole
+
+
 def test_blocks_that_lie_side_by_side_keep_their_vectors() -> None:
     assert proposals(partial(block_means, 3)) == ()
 

@@ -58,8 +58,7 @@ def cpu_directives(
                 loops.picking_loops = frozenset(picking[stage])
     if options.specialize_estimate or options.fixed_sizes:
         for loops in nests.values():
-            func = dag.funcs[loops.stage.func]
-            if func.is_output and len(func.stages) == 1 and not func.is_extern:
+            if tails.has_two_versions(loops.stage) and not loops.stage.is_extern:
                 loops.panels = panel_widths(dag, schedules, loops.stage)
     for guest in (s for s in schedules if s.placement == _core.Placement.AT):
         nests[guest.compute.stage].is_host = True

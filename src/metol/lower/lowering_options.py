@@ -15,8 +15,9 @@ class LoweringOptions:
     may_alias: bool = False
     """An output may be the same memory as an input: no point of an output is computed twice then."""
     specialize_estimate: bool = True
-    """An output with Funcs inside loops that are whole there gets a version for the estimated extents of these loops,
-    beside the others. Sizes inside are then constant (measured: 1 to 15 % of the time)."""
+    """An output gets a version for its estimated extents along some loops, beside the others: those that are whole
+    around other Funcs or in the tile around them, those that pick among values, and those along parts side by side.
+    Sizes inside are then constant (measured: 1 to 15 % of the time), and nothing is left of what picks."""
     unsafe_tails: bool = False
     """For measurements alone: every Func has one version, whose tails are right only where all sizes divide; it asks
     for more of its inputs than the algorithm needs, and refuses outputs that are smaller than a tile. No schedule that

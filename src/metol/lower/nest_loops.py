@@ -293,7 +293,7 @@ class StageLoops:
         }
 
     def _loops_in_panels(self, size: OutputSize, estimated: Set[int]) -> list[int]:
-        """Loops with a turn of its own for each part, in a version in which some sides, or all, are as estimated."""
+        """Loops with a turn for each part, in a version in which some sides, or all, are as estimated."""
         is_whole = size is OutputSize.ESTIMATED
         return [n for n in sorted(self._panels_possible()) if is_whole or self.stage.loops[n].pure_dim in estimated]
 

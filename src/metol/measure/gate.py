@@ -299,7 +299,10 @@ def _reduction_factors(schedule: Schedule) -> set[int]:
 
 
 def split_factors(schedule: Schedule, func: int | None = None) -> dict[int, list[int]]:
-    """List what the loops of all Funcs, or of one, are split by, by the dimension of their Func."""
+    """List what the loops of all Funcs, or of one, are split by, by the dimension of their Func.
+
+    A version within another, for one size alone, is no matter of other sizes.
+    """
     factors: dict[int, list[int]] = {}
     dimensions: dict[tuple[int, str], int] = {
         (func.index, name): d for func in schedule.funcs for d, name in enumerate(func.args)
@@ -313,7 +316,7 @@ def split_factors(schedule: Schedule, func: int | None = None) -> dict[int, list
             assert isinstance(renamed, Var | RVar)
             if (directive.func, whole.name) in dimensions:
                 dimensions[directive.func, renamed.name] = dimensions[directive.func, whole.name]
-        if directive.call is not Call.SPLIT:
+        if directive.call is not Call.SPLIT or len(directive.branch) > 1:
             continue
         old, *parts, factor, _ = directive.args
         assert isinstance(old, Var | RVar)

@@ -107,7 +107,12 @@ class PipelineSource:
             return (PipelineSource.parse(text),)
         whole = PipelineSource(SourceKind.FILE, _existing_file(text))
         module = whole._module()
-        names = [name for name, value in vars(module).items() if _returns_pipeline(value, module.__name__)]
+        builders = {
+            id(value): name
+            for name, value in reversed(vars(module).items())
+            if not name.startswith("_") and _returns_pipeline(value, module.__name__)
+        }
+        names = list(reversed(builders.values()))  # each once, by its first name
         if not names:
             raise MetolError(
                 f"`{text}` has no Generator, and no public function without arguments that is annotated to return "
@@ -327,10 +332,10 @@ def _is_builder(value: Any, module: str) -> bool:
 def _returns_pipeline(value: Any, module: str) -> bool:
     import halide as hl
 
-    if not _is_builder(value, module) or value.__name__.startswith("_"):
+    if isinstance(value, type):
+        return issubclass(value, hl.Generator) and _is_builder(value, module)
+    if not inspect.isfunction(value) or value.__module__ != module:
         return False
-    if not inspect.isfunction(value):
-        return isinstance(value, type) and issubclass(value, hl.Generator)
     signature = inspect.signature(value)
     needs_none = all(one.default is not one.empty or one.kind in _VARIADIC for one in signature.parameters.values())
     return needs_none and signature.return_annotation in (hl.Pipeline, hl.Func, *_ANNOTATIONS)

@@ -17,7 +17,7 @@ struct Step {
 
 std::optional<Step> as_step(const LinearForm& form) {
     std::optional<Step> step;
-    if (!form.has_offset || form.offset.denominator != 1) {
+    if (!form.has_offset || form.offset.denominator != 1 || form.steps != 0) {
         return std::nullopt;
     }
     for (size_t loop = 0; loop < form.coefficients.size(); loop++) {
@@ -65,6 +65,10 @@ std::vector<std::vector<int64_t>> find_seams(const ExprGraph& graph, size_t loop
             continue;
         }
         for (size_t side = 0; side < 2; side++) {
+            // Of a parameter, or the size of an input, an estimate is all that is known.
+            if (graph.has_parameter(node.args[side]) || graph.has_parameter(node.args[1 - side])) {
+                continue;
+            }
             const std::optional<Step> moving = as_step(graph.linear(node.args[side]));
             const std::optional<int64_t> still = as_number(graph.linear(node.args[1 - side]));
             if (!moving || !still) {

@@ -49,7 +49,6 @@ class RfactorPlan:
         self._func = func
         self._update = update
         self._left = list(loops)
-        # What comes of the longest name is a name that no loop of the update ever had, however often it was factored.
         self._base = f"{max(loops, key=len).split('$')[0]}_f{update + 1}"
         self._taken = {*loops, *taken}
         self._splits: list[tuple[str, str, str, int]] = []

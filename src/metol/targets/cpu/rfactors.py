@@ -133,6 +133,8 @@ def _make(
         else:
             plan.keep_inner(inner, width)
         left[inner] = ceil(left[inner] / width)
+        if prod(left) < 2:
+            return None  # nothing would be left to reduce
     if is_parallel:
         tasks = cores * _TASKS_PER_CORE
         if left[outer] < 2 or (width > 0 and left[outer] < tasks):

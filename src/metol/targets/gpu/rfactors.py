@@ -2,7 +2,8 @@
 
 Enters: a loop nest that was found without. Leaves: `Rfactor`s to try. The loops over partial results are pure loops of
 the Func that each makes, so blocks and threads like any other; neighbouring threads take neighbouring places of what is
-reduced. The update merges what they found, and is proposed for two steps itself where that is still much. Anderson et
+reduced, unless the order of a reduction matters: then each takes places that follow each other. The update merges what
+they found, and is proposed for two steps itself where that is still much. Anderson et
 al. 2021, §6.5 and §8, name `rfactor` and `atomic` for histograms as what that system lacks.
 """
 
@@ -94,8 +95,9 @@ def _shape(extents: Sequence[int], neighbours: int, partials: int, *, in_order: 
     inwards = range(len(extents) - 1, -1, -1)
     if in_order:
         for loop in inwards:
-            widths[loop] = min(partials, extents[loop])
-            partials = ceil(partials / widths[loop]) if widths[loop] == extents[loop] else 1
+            most = min(partials, extents[loop])
+            partials = ceil(partials / most) if most == extents[loop] else 1
+            widths[loop] = ceil(extents[loop] / ceil(extents[loop] / most))  # so many parts of equal length there are
         return tuple(widths)
     for order, wanted in ((range(len(extents)), min(neighbours, partials)), (inwards, ceil(partials / neighbours))):
         left = wanted
