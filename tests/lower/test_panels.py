@@ -84,7 +84,7 @@ def by_a_parameter() -> hl.Pipeline:
     """Where the parts meet, a parameter says: its estimate is no place to split at."""
     source, output, where = image(3 * PART, HEIGHT), hl.Func("output"), hl.Param(hl.Int(32), "where")
     where.set_estimate(PART)
-    output[X, Y] = hl.select(X < where, source[X, Y], source[X, Y] + 1)
+    output[X, Y] = hl.select(where > X, source[X, Y], source[X, Y] + 1)
     return finish(output, sizes=(3 * PART, HEIGHT))
 
 
