@@ -305,7 +305,7 @@ class StageLoops:
             if len(self.pieces[loop]) > 1
             and prod(piece.trips for piece in self.pieces[loop][1:]) <= width
             and not self.is_host
-            and all(piece.loop != self.pieces[loop][0].loop for piece in self._parallel())
+            and self.pieces[loop][0] not in self._parallel()
         }
 
     def _panel_of(self, loop: int) -> Loop:
@@ -333,7 +333,8 @@ class StageLoops:
         Of the Stage, or of one of its specializations; a plain version unrolls nothing. `estimated` names the sides of
         an output that have their estimated extent in this one.
         """
-        calls = self._splits(tails, size, estimated)
+        panels = self._loops_in_panels(size, estimated)
+        calls = self._splits(tails, size, estimated, panels)
         lanes = self._whole_loops()[self.nest.vector_loop] if self.nest.vector_loop >= 0 else None
         has_whole_vectors = lanes is not None and tails.rounds_vectors_up(self.stage, self.nest.vector_loop)
         guarded = set() if has_whole_vectors else {args[0] for _, args in calls if _GUARDS.intersection(args)}
@@ -350,7 +351,6 @@ class StageLoops:
                 calls.append((Call.FUSE, (inner, piece.loop, fused)))
                 inner = fused
         order = self._nesting()
-        panels = self._loops_in_panels(size, estimated)
         for loop in panels:
             order.insert(order.index(self.pieces[loop][0].loop), self._panel_of(loop))
         if len(order) > 1:
@@ -377,7 +377,9 @@ class StageLoops:
             calls.append((Call.UNSCHEDULED, ()))
         return [Directive(self.stage.func, self.stage.index, call, args, branch) for call, args in calls]
 
-    def _splits(self, tails: TailRule, size: OutputSize, estimated: Set[int]) -> list[StageCall]:
+    def _splits(
+        self, tails: TailRule, size: OutputSize, estimated: Set[int], panels: Sequence[int] = ()
+    ) -> list[StageCall]:
         if tails.splits_inside_out(self.stage):
             return self._splits_inside_out()
         calls: list[StageCall] = []
@@ -388,7 +390,7 @@ class StageLoops:
             if tails.rounds_vectors_up(self.stage, loop) or (holds_window and tails.rounds_tiles_up(self.stage, loop)):
                 calls += self._tile_and_outside(rest, pieces, inner)
                 continue
-            if loop in self._loops_in_panels(size, estimated):
+            if loop in panels:
                 calls += self._panel_splits(loop, inner)
                 continue
             first = inner

@@ -3,8 +3,8 @@
 Enters: a loop nest that was found without. Leaves: `Rfactor`s to try. The loops over partial results are pure loops of
 the Func that each makes, so blocks and threads like any other; neighbouring threads take neighbouring places of what is
 reduced, unless the order of a reduction matters: then each takes places that follow each other. The update merges what
-they found, and is proposed for two steps itself where that is still much. Anderson et
-al. 2021, §6.5 and §8, name `rfactor` and `atomic` for histograms as what that system lacks.
+they found, and is proposed for two steps itself where that is still much. Anderson et al. 2021, §6.5 and §8, name
+`rfactor` and `atomic` for histograms as what that system lacks.
 """
 
 from collections.abc import Sequence
