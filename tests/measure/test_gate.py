@@ -27,6 +27,7 @@ from metol.lower import (
     Directive,
     RVar,
     Schedule,
+    Site,
     Tail,
     Var,
     describe_funcs,
@@ -146,7 +147,45 @@ def test_probes_lie_around_the_factors_of_each_dimension() -> None:
     again = Directive(2, 0, Call.SPLIT, (Var("xi"), Var("xm"), Var("xv"), 4, Tail.GUARD_WITH_IF))
     found = schedule(reads_directly, split(2, Tail.GUARD_WITH_IF), again, tile)
     probes = [[extent for _, extent in probe[0]] for probe in probed_sizes(found, sizes_of(reads_directly))]
-    assert probes == [[WIDTH, HEIGHT], [1, 1], [3, 5], [5, 7], [15, 5], [17, 7]]
+    assert probes == [[WIDTH, HEIGHT], [1, 1], [3, 5], [5, 7], [15, 5], [17, 7], [17, 5], [3, 7]]
+
+
+def two_deep() -> hl.Pipeline:
+    source, inner, middle, output = image(WIDTH, HEIGHT), hl.Func("inner"), hl.Func("middle"), hl.Func("output")
+    inner[X, Y] = source[X, Y] * 2
+    middle[X, Y] = inner[X, Y] + 1
+    output[X, Y] = middle[X, Y] // 3
+    return finish(output)
+
+
+def test_outputs_that_are_long_and_low_are_probed() -> None:
+    """Of these and no others Halide takes the guarded version, and of tasks that are one loop forgets the end."""
+    inner, middle, output = (
+        next(f.index for f in describe_funcs(two_deep()) if f.name == name) for name in ("inner", "middle", "output")
+    )
+
+    def tiles(tail: Tail, branch: tuple[int, ...]) -> list[Directive]:
+        calls = [
+            (Call.SPLIT, (Var("x"), Var("xo"), Var("xi"), 16, tail)),
+            (Call.SPLIT, (Var("y"), Var("yo"), Var("yi"), 8, tail)),
+            (Call.FUSE, (Var("xo"), Var("yo"), Var("tasks"))),
+            (Call.REORDER, (Var("xi"), Var("yi"), Var("tasks"))),
+        ]
+        return [Directive(output, 0, call, args, branch) for call, args in calls]
+
+    pipeline = two_deep()
+    directives = (
+        Directive(inner, 0, Call.COMPUTE_AT, (Site(middle, 0, Var("y")),)),
+        Directive(middle, 0, Call.COMPUTE_AT, (Site(output, 0, Var("tasks")),)),
+        Directive(output, 0, Call.COMPUTE_ROOT),
+        Directive(output, 0, Call.SPECIALIZE, (0, 16, 1, 8)),
+        *tiles(Tail.SHIFT_INWARDS, (0,)),
+        *tiles(Tail.GUARD_WITH_IF, ()),
+    )
+    told = make_gate(two_deep).refusal(Schedule(describe_funcs(pipeline), directives))
+    assert (
+        "for an output of 17x7 it needs 0 to 32 in dimension 0 of `source`, where the algorithm needs 0 to 16" in told
+    )
 
 
 def ends_by_point() -> hl.Pipeline:

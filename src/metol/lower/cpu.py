@@ -66,6 +66,10 @@ def cpu_directives(
             nests[stage].is_inside = True
     for window in (s for s in schedules if s.slide_dim >= 0):
         nests[window.compute.stage].hold_window(window.compute.level)
+    for guest in (s for s in schedules if s.placement == _core.Placement.AT and s.slide_dim < 0):
+        host = nests[guest.compute.stage]
+        if host.is_inside and not options.fixed_sizes and _is_in_fused_tasks(schedules, guest, nests):
+            host.split_whole_loops(guest.compute.level)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
@@ -133,6 +137,18 @@ def _shared_loops(nests: dict[int, StageLoops], follower: int) -> Directive:
 
 def _task_body(
     schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, StageLoops]
+def _is_in_fused_tasks(
+    schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, StageLoops]
+) -> bool:
+    """Whether a Func is computed in a loop of tasks that was several loops."""
+    while schedule.placement == _core.Placement.AT:
+        host = nests[schedule.compute.stage]
+        if host.fused is not None:
+            return True
+        schedule = schedules[host.stage.func]
+    return False
+
+
 ) -> Site:
     """The body of the parallel loop around a Func computed inside others, or the root."""
     while schedule.placement == _core.Placement.AT:

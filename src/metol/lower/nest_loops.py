@@ -216,6 +216,19 @@ class StageLoops:
         others in it that is most of the code, and in the version for outputs smaller than a tile most never runs.
         """
         if not self.guest_levels:
+    def split_whole_loops(self, level: int) -> None:
+        """Split the pure loops that are whole in the body of a level, each into one turn of all.
+
+        Where all tasks are one loop, Halide forgets at a guard of it how far what is computed inside goes, and asks for
+        whole tasks of whatever is in the body of such loops; not so where these have a guard of their own.
+        """
+        for loop, pieces in enumerate(self.pieces):
+            piece = pieces[0]
+            is_whole = len(pieces) == 1 and piece.level > level and piece.trips > 1
+            if is_whole and not self.stage.loops[loop].is_rvar:
+                outer, inner = self._names(loop, 2)
+                self.pieces[loop] = [Piece(outer, piece.level, 1), Piece(inner, piece.level, piece.trips)]
+
             return ()
         below_tasks = range(1 if self.nest.is_parallel else 0, max(self.guest_levels) + 1)
         serial = [piece.loop for level in below_tasks for piece in self._at_level(level)]

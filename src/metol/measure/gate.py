@@ -83,10 +83,11 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
 
     Returns:
         The estimated size; one point; one less and one more than the smallest and the largest factor that any loop
-        over that dimension is split by, which are the vector and the tile; and one more than the smallest and the
-        largest factor of a reduction loop, for where `k <= y` ends it, Halide asks for whole blocks of `k`. All as far
-        as the estimated size has as many: what three channels are meant for need not work for five. Nothing where no
-        sizes are known, and the estimated size alone where the schedule is for no other.
+        over that dimension is split by, which are the vector and the tile; one more than the tile on one side, and
+        less than a vector on the others, for which the version for whole tiles is not taken; and one more than the
+        smallest and the largest factor of a reduction loop, for where `k <= y` ends it, Halide asks for whole blocks
+        of `k`. All as far as the estimated size has as many: what three channels are meant for need not work for five.
+        Nothing where no sizes are known, and the estimated size alone where the schedule is for no other.
     """
     if not sizes.outputs:
         return ()
@@ -94,16 +95,18 @@ def probed_sizes(schedule: Schedule, sizes: BufferSizes) -> tuple[Probe, ...]:
         return (sizes.outputs,)
     factors = split_factors(schedule)
     probes = [sizes.outputs, tuple(tuple((low, 1) for low, _ in region) for region in sizes.outputs)]
-    for choose, step in product((min, max), (-1, 1)):
-        probes.append(
-            tuple(
-                tuple(
-                    (low, min(extent, max(1, choose(factors[d]) + step)) if d in factors else extent)
-                    for d, (low, extent) in enumerate(region)
-                )
-                for region in sizes.outputs
-            )
+
+    def probe(points: Mapping[int, int]) -> Probe:
+        """Outputs of so many points along each dimension, as far as they are estimated to have as many."""
+        return tuple(
+            tuple((low, min(extent, max(1, points.get(d, extent)))) for d, (low, extent) in enumerate(region))
+            for region in sizes.outputs
         )
+
+    for choose, step in product((min, max), (-1, 1)):
+        probes.append(probe({d: choose(own) + step for d, own in factors.items()}))
+    for longest in factors if len(factors) > 1 else ():
+        probes.append(probe({d: max(own) + 1 if d == longest else min(own) - 1 for d, own in factors.items()}))
     blocks = _reduction_factors(schedule)
     for block in {min(blocks), max(blocks)} if blocks else ():
         probes.append(tuple(tuple((low, min(extent, block + 1)) for low, extent in region) for region in sizes.outputs))
