@@ -231,6 +231,7 @@ void bind_dag(py::module_& m) {
         .def_readonly("is_extern", &Stage::is_extern)
         .def_readonly("is_associative", &Stage::is_associative)
         .def_readonly("is_commutative", &Stage::is_commutative)
+        .def_readonly("lane_bytes", &Stage::lane_bytes)
         .def_readonly("has_safe_identities", &Stage::has_safe_identities)
         .def_readonly("is_identity", &Stage::is_identity)
         .def_readonly("stepped_addresses", &Stage::stepped_addresses)

@@ -143,6 +143,8 @@ class Stage:
     @property
     def is_commutative(self) -> bool: ...
     @property
+    def lane_bytes(self) -> int: ...
+    @property
     def has_safe_identities(self) -> bool: ...
     @property
     def is_identity(self) -> bool: ...
@@ -437,12 +439,13 @@ class Border:
 
 def cpu_loop_plans(
     dag: PipelineDag, schedules: Sequence[FuncSchedule]
-) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
+) -> tuple[list[list[int]], list[list[int]], list[list[int]], list[int]]:
     """What lowering asks of finished loop nests.
 
     How the loops of tiles nest, innermost first: [Stages][loops], none where they nest as all others do. At which
-    levels a loop along the vectors is never split, for what is inside has the borders: [Stages][levels]. And which
-    loops pick among values: [Stages][loops].
+    levels a loop along the vectors is never split, for what is inside has the borders: [Stages][levels]. Which loops
+    pick among values: [Stages][loops]. And of which reduction loop the steps in the tile are lanes of vectors, too:
+    [Stages], -1 for none.
     """
 
 def is_serial_on_gpu(stage: Stage, nest: StageNest, loop: int) -> bool:
@@ -458,6 +461,12 @@ class ArithmeticPart:
     loops: int
     picked_by: int
     share: float
+
+class LaneSteps:
+    def __init__(self, steps: int = 1, share: float = 1, scalar_share: float = 1) -> None: ...
+    steps: int
+    share: float
+    scalar_share: float
 
 class CpuParameters(MachineParameters):
     def __init__(self) -> None: ...
@@ -497,6 +506,7 @@ class CpuParameters(MachineParameters):
     vector_registers: int
     register_seconds: list[float]
     arithmetic: list[list[ArithmeticPart]]
+    lane_steps: list[LaneSteps]
     added_seconds_share: list[float]
     chained_step_seconds: list[float]
     scalar_point_seconds: list[float]

@@ -31,7 +31,7 @@ def cpu_directives(
         options: What the user promised about the outputs.
     """
     facts = facts_of_nests(dag, schedules)
-    orders, whole_levels, picking = _core.cpu_loop_plans(dag, schedules)
+    orders, whole_levels, picking, loops_in_lanes = _core.cpu_loop_plans(dag, schedules)
     nests = {
         stage: StageLoops(
             dag,
@@ -44,6 +44,8 @@ def cpu_directives(
         for schedule in schedules
         for position, stage in enumerate(dag.funcs[schedule.func].stages[: len(schedule.stages)])
     }
+    for stage, loops in nests.items():
+        loops.loop_in_lanes = loops_in_lanes[stage]
     tails = TailRule(dag, facts, options)
     size = OutputSize.ESTIMATED if options.fixed_sizes else OutputSize.ANY
     for loops in nests.values():
@@ -64,12 +66,12 @@ def cpu_directives(
         nests[guest.compute.stage].is_host = True
         for stage in dag.funcs[guest.func].stages[: len(guest.stages)]:
             nests[stage].is_inside = True
-    for window in (s for s in schedules if s.slide_dim >= 0):
-        nests[window.compute.stage].hold_window(window.compute.level)
     for guest in (s for s in schedules if s.placement == _core.Placement.AT and s.slide_dim < 0):
         host = nests[guest.compute.stage]
         if host.is_inside and not options.fixed_sizes and _is_in_fused_tasks(schedules, guest, nests):
             host.split_whole_loops(guest.compute.level)
+    for window in (s for s in schedules if s.slide_dim >= 0):
+        nests[window.compute.stage].hold_window(window.compute.level)
     directives: list[Directive] = []
     for schedule in schedules:
         func = dag.funcs[schedule.func]
@@ -135,8 +137,6 @@ def _shared_loops(nests: dict[int, StageLoops], follower: int) -> Directive:
     return Directive(own.stage.func, own.stage.index, Call.COMPUTE_WITH, (site,))
 
 
-def _task_body(
-    schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, StageLoops]
 def _is_in_fused_tasks(
     schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, StageLoops]
 ) -> bool:
@@ -149,6 +149,8 @@ def _is_in_fused_tasks(
     return False
 
 
+def _task_body(
+    schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, StageLoops]
 ) -> Site:
     """The body of the parallel loop around a Func computed inside others, or the root."""
     while schedule.placement == _core.Placement.AT:

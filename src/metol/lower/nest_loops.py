@@ -57,6 +57,8 @@ class StageLoops:
         """Loops that pick among values: unrolled, nothing is left of that where they begin at a constant."""
         self.panels: Mapping[int, int] = {}
         """How wide the parts are that lie side by side along a loop, each made in its own way."""
+        self.loop_in_lanes = -1
+        """The reduction loop whose steps in the tile are lanes, which Halide adds up; -1 for none."""
         self.is_inside = False
         """Whether the Func is computed inside the loops of another."""
         self.is_host = False
@@ -112,13 +114,18 @@ class StageLoops:
         if level == self.tile_level:
             order.sort(key=self._place_in_tile)
         pieces = [piece for loop in order for piece in self.pieces[loop] if piece.level == level]
-        if level == self.tile_level and self.tile_order:
-            lanes = self.pieces[self.nest.vector_loop][-1]
-            pieces.sort(key=lambda piece: piece is lanes)
+        if level == self.tile_level and (self.tile_order or self.loop_in_lanes >= 0):
+            pieces.sort(key=self._is_of_lanes)
         if level == 0 and self.nest.is_parallel and self.fused is None:
             # Of loops that stay apart, that of most iterations goes outermost: its guarded ones are the smallest part.
             pieces.sort(key=lambda piece: -piece.trips)
         return pieces
+
+    def _is_of_lanes(self, piece: Piece) -> int:
+        """1 for what is the lanes of a vector, 2 for steps that are inside of these, 0 for all else."""
+        if self.loop_in_lanes >= 0 and piece is self.pieces[self.loop_in_lanes][-1]:
+            return 2
+        return int(self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1])
 
     def _place_in_tile(self, loop: int) -> int:
         """Where a loop goes in the tile: reductions outside, then those that have an order, in it."""
@@ -209,13 +216,6 @@ class StageLoops:
         if [piece.level for piece in self.pieces[loop]][:2] == [level, self.tile_level]:
             self.window_loops.add(loop)
 
-    def _loops_around_guests(self, tasks: list[Loop]) -> tuple[Loop, ...]:
-        """The loops in which others are computed, innermost first.
-
-        Halide writes what is in a loop with guards up to three times, for its start, its middle and its end. With
-        others in it that is most of the code, and in the version for outputs smaller than a tile most never runs.
-        """
-        if not self.guest_levels:
     def split_whole_loops(self, level: int) -> None:
         """Split the pure loops that are whole in the body of a level, each into one turn of all.
 
@@ -229,6 +229,13 @@ class StageLoops:
                 outer, inner = self._names(loop, 2)
                 self.pieces[loop] = [Piece(outer, piece.level, 1), Piece(inner, piece.level, piece.trips)]
 
+    def _loops_around_guests(self, tasks: list[Loop]) -> tuple[Loop, ...]:
+        """The loops in which others are computed, innermost first.
+
+        Halide writes what is in a loop with guards up to three times, for its start, its middle and its end. With
+        others in it that is most of the code, and in the version for outputs smaller than a tile most never runs.
+        """
+        if not self.guest_levels:
             return ()
         below_tasks = range(1 if self.nest.is_parallel else 0, max(self.guest_levels) + 1)
         serial = [piece.loop for level in below_tasks for piece in self._at_level(level)]
@@ -352,7 +359,8 @@ class StageLoops:
         has_whole_vectors = lanes is not None and tails.rounds_vectors_up(self.stage, self.nest.vector_loop)
         guarded = set() if has_whole_vectors else {args[0] for _, args in calls if _GUARDS.intersection(args)}
         is_scalar = bool(guarded) and not (tails.stores_densely(self.stage) and tails.may_be_masked(self.stage))
-        may_unroll = not guarded or tails.may_unroll_guarded(self.stage, has_guarded_lanes=lanes in guarded)
+        has_dots = self.loop_in_lanes >= 0  # the lanes of which lie side by side, and have no guard
+        may_unroll = not guarded or has_dots or tails.may_unroll_guarded(self.stage, has_guarded_lanes=lanes in guarded)
         is_unrolled = not is_plain and not is_scalar and may_unroll
         parallel = self._parallel()
         if self.fused is not None:
@@ -373,9 +381,12 @@ class StageLoops:
             pieces = self.pieces[self.nest.prefetch_loop]
             (ahead,) = (piece.loop for piece in pieces if piece.level == self.nest.prefetch_level)
             calls.append((Call.PREFETCH, (self.nest.prefetched, ahead, ahead, 1)))
+        if has_dots and is_unrolled:
+            calls.append((Call.ATOMIC, ()))
         for piece in self._at_level(self.tile_level):
-            is_vector = self.nest.vector_loop >= 0 and piece is self.pieces[self.nest.vector_loop][-1]
-            if is_vector and self.nest.vector_width > 1 and not is_scalar:
+            of_lanes = self._is_of_lanes(piece)
+            is_vector = of_lanes == 1 and self.nest.vector_width > 1 and not is_scalar
+            if is_vector or (of_lanes == 2 and is_unrolled):
                 calls.append((Call.VECTORIZE, (piece.loop,)))
             elif is_unrolled:
                 calls.append((Call.UNROLL, (piece.loop,)))

@@ -155,6 +155,9 @@ struct SharedOps {
     std::vector<float> ops;  // [41]
 };
 
+// `Stage::lane_bytes` of values that are no products.
+inline constexpr int32_t kValueBytes = 4;
+
 // The classes of operations (40 in Adams et al. 2019, §4.1) are declared in pipeline/op_classes.def.
 struct Stage {
     int32_t func = -1;
@@ -181,11 +184,15 @@ struct Stage {
     bool is_associative = false;       // every value of the update proven associative: terms are grouped in any way
     bool is_commutative = false;       // and they come in any order, too
     bool has_safe_identities = false;  // of an associative update: partial results may be of nothing
-    bool is_identity = false;          // a single load and nothing else
-    float stepped_addresses = 0;       // of the operations in Address: they move with the loops by known steps
-    bool ends_in_product = false;      // its only value is a multiplication of floats
-    bool ends_in_quotient = false;     // its only value is a division of floats, by no literal
-    bool has_predicate = false;        // the RDom of the update carries a `where`
+    // Of an update of 32 bits whose steps may be lanes of vectors, the bytes of what these load: 1 of a sum of products
+    // of bytes, one of them signed; 2 of products of what signed words hold; 4 of a sum or an extremum of values as
+    // they are; 0 of others.
+    int32_t lane_bytes = 0;
+    bool is_identity = false;       // a single load and nothing else
+    float stepped_addresses = 0;    // of the operations in Address: they move with the loops by known steps
+    bool ends_in_product = false;   // its only value is a multiplication of floats
+    bool ends_in_quotient = false;  // its only value is a division of floats, by no literal
+    bool has_predicate = false;     // the RDom of the update carries a `where`
     // How far, depends on the point, `where(k <= y)`, or on numbers and other loops, so that less is read: `where(k <
     // j)`.
     bool ends_by_point = false;

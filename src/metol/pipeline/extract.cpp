@@ -271,6 +271,7 @@ class Extraction {
                 stage.loops[i].bounds = finish(loops[i], describe(function, index));
             }
             free_loops(stage);
+            stage.lane_bytes = std::ranges::any_of(stage.loops, &LoopDim::is_reduction) ? stage.lane_bytes : 0;
             stage.written = index == 0 ? std::vector<BoundPair>{} : finish(own.written, function.name());
             const SymbolicRegion writes = substitute(own.written, loops);
             written = written.empty() ? writes : unite(written, writes);
@@ -323,6 +324,7 @@ class Extraction {
             stage.is_associative = found.is_proven;
             stage.is_commutative = found.is_commutative;
             stage.has_safe_identities = found.has_safe_identities;
+            stage.lane_bytes = stage.has_data_dependent_write || stage.has_predicate ? 0 : found.lane_bytes;
         }
         RegionReader region_reader(describe(function, index), names, ids_, estimates_, value_bounds_);
         regions.push_back(read_regions(definition, region_reader, stage));

@@ -89,6 +89,44 @@ bool picks_by_comparing(const hi::AssociativeOp& proof) {
     return finder.has_select;
 }
 
+// What is widened to 32 bits here; no type where nothing is.
+Halide::Type widened_type(const Halide::Expr& value) {
+    const auto* cast = value.as<hi::Cast>();
+    const bool is_widened = cast != nullptr && cast->type == Halide::Int(32) && cast->value.type().bits() <= 16 &&
+                            cast->value.type().is_int_or_uint() && !cast->value.type().is_bool();
+    return is_widened ? cast->value.type() : Halide::Type();
+}
+
+// How wide that is which steps load that may be lanes of vectors. Halide reduces across these what is there already,
+// and products of narrow numbers, of which processors multiply and add several at once: x86 has an instruction for
+// signed words, and a newer one for unsigned bytes by signed ones. Of absolute differences it makes wrong sums.
+int32_t lane_bytes_of(const hi::AssociativeOp& proof) {
+    if (proof.pattern.ops.size() != 1 || proof.pattern.ops.front().type().bits() != 32) {
+        return 0;
+    }
+    const Halide::Expr& op = proof.pattern.ops.front();
+    const Halide::Expr& step = proof.ys.front().expr;
+    const auto* call = step.as<hi::Call>();
+    const bool is_there =
+        call != nullptr && (call->call_type == hi::Call::Halide || call->call_type == hi::Call::Image);
+    if (is_there && (op.as<hi::Add>() || op.as<hi::Min>() || op.as<hi::Max>())) {
+        return 4;
+    }
+    const auto* product = step.as<hi::Mul>();
+    if (product == nullptr || op.as<hi::Add>() == nullptr) {
+        return 0;
+    }
+    const Halide::Type a = widened_type(product->a);
+    const Halide::Type b = widened_type(product->b);
+    if (a.bits() == 8 && b.bits() == 8 && a.is_int() != b.is_int()) {
+        return 1;
+    }
+    const auto fits_words = [](const Halide::Type& type) {
+        return type.bits() == 8 || (type.bits() == 16 && type.is_int());
+    };
+    return fits_words(a) && fits_words(b) ? 2 : 0;
+}
+
 }  // namespace
 
 Associativity associativity_of(const hi::Function& function, const hi::Definition& update,
@@ -99,7 +137,8 @@ Associativity associativity_of(const hi::Function& function, const hi::Definitio
     }
     const hi::AssociativeOp proof = hi::prove_associativity(function.name(), update.args(), update.values());
     const bool is_proven = proof.associative() && proof.commutative();
-    return {is_proven, is_proven && !picks_by_comparing(proof), is_proven && has_safe_identities(proof, environment)};
+    return {is_proven, is_proven && !picks_by_comparing(proof), is_proven && has_safe_identities(proof, environment),
+            is_proven ? lane_bytes_of(proof) : 0};
 }
 
 bool has_strict_floats(const std::string& target) {

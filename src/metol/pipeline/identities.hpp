@@ -11,6 +11,7 @@ struct Associativity {
     bool is_proven = false;            // of every value of an update: its terms may be grouped in any way
     bool is_commutative = false;       // and come in any order
     bool has_safe_identities = false;  // partial results may be of nothing
+    int32_t lane_bytes = 0;            // as in `Stage`
 };
 
 // What can be proven of an update, where floats keep their order or not.

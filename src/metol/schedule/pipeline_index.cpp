@@ -114,6 +114,7 @@ PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::s
     }
     find_aligned_reads();
     find_fractions();
+    find_lane_dims();
     borders = find_borders(*dag);
     Movements movements = find_movements(*dag);
     crosswise = std::move(movements.crosswise);
@@ -151,6 +152,30 @@ void PipelineIndex::find_fractions() {
             return (reader.func != func && is_read_by_fractions[static_cast<size_t>(reader.func)]) ||
                    std::ranges::any_of(reader.edges[static_cast<size_t>(consumer.edge)].accesses, reads_fractions);
         });
+    }
+}
+
+void PipelineIndex::find_lane_dims() {
+    lane_dims.assign(dag->funcs.size(), -1);
+    for (const Stage& own : dag->stages) {
+        const auto innermost = std::ranges::find_if(own.loops, &LoopDim::is_reduction);
+        if (own.lane_bytes == 0 || own.lane_bytes == kValueBytes || !innermost->has_constant_extent) {
+            continue;
+        }
+        const auto step = static_cast<size_t>(innermost - own.loops.begin());
+        const int64_t steps = innermost->bounds.max.constant - innermost->bounds.min.constant + 1;
+        for (size_t lane = 0; lane < own.loops.size(); lane++) {
+            const auto follows = [&](const JacobianRow& row) {
+                return slope_of(row, step) == 1 && slope_of(row, lane) == static_cast<double>(steps);
+            };
+            const bool is_along = std::ranges::any_of(own.edges, [&](const Edge& edge) {
+                return std::ranges::any_of(
+                    edge.accesses, [&](const Access& access) { return std::ranges::any_of(access.jacobian, follows); });
+            });
+            if (is_along && !own.loops[lane].is_reduction) {
+                lane_dims[static_cast<size_t>(own.func)] = own.loops[lane].pure_dim;
+            }
+        }
     }
 }
 

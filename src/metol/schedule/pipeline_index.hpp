@@ -48,6 +48,9 @@ struct PipelineIndex {
     std::vector<std::vector<Border>> borders;            // [Funcs] where each needs far more than in its middle
     // [Funcs] some Func, or one that reads that, reads it at a fraction of its own coordinates, or nobody knows where.
     std::vector<uint8_t> is_read_by_fractions;
+    // [Funcs] of partial sums of narrow products, each of a few that follow each other: the dimension along which these
+    // sums do; -1 of others.
+    std::vector<int32_t> lane_dims;
     Growth growth;
 
     const Func& func(int id) const { return dag->funcs[static_cast<size_t>(id)]; }
@@ -69,6 +72,7 @@ struct PipelineIndex {
   private:
     void find_aligned_reads();
     void find_fractions();
+    void find_lane_dims();
 };
 
 }  // namespace metol

@@ -12,6 +12,7 @@
 #include "targets/cpu/borders.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
 #include "targets/cpu/loads.hpp"
+#include "targets/cpu/steps_in_lanes.hpp"
 #include "targets/cpu/tile_order.hpp"
 #include "targets/gpu/gpu_parameters.hpp"
 #include "targets/gpu/kernels.hpp"
@@ -26,6 +27,12 @@ void bind_targets(py::module_& m) {
         .def_readwrite("loops", &metol::ArithmeticPart::loops)
         .def_readwrite("picked_by", &metol::ArithmeticPart::picked_by)
         .def_readwrite("share", &metol::ArithmeticPart::share);
+    py::class_<metol::LaneSteps>(m, "LaneSteps", "The arithmetic of a Stage whose steps are lanes.")
+        .def(py::init<int32_t, double, double>(), py::arg("steps") = 1, py::arg("share") = 1,
+             py::arg("scalar_share") = 1)
+        .def_readwrite("steps", &metol::LaneSteps::steps)
+        .def_readwrite("share", &metol::LaneSteps::share)
+        .def_readwrite("scalar_share", &metol::LaneSteps::scalar_share);
     py::class_<metol::CpuParameters, metol::MachineParameters>(m, "CpuParameters",
                                                                "What the core needs to know of a CPU.")
         .def(py::init<>())
@@ -47,7 +54,7 @@ void bind_targets(py::module_& m) {
                                                     METOL_FIELD(tiled_slowdown) METOL_FIELD(tiled_slowdown_all_cores)
                                                         METOL_FIELD(fault_threshold_bytes) METOL_FIELD(vector_registers)
                                                             METOL_FIELD(register_seconds) METOL_FIELD(arithmetic)
-                                                                METOL_FIELD(added_seconds_share)
+                                                                METOL_FIELD(lane_steps) METOL_FIELD(added_seconds_share)
                                                                     METOL_FIELD(chained_step_seconds)
                                                                         METOL_FIELD(scalar_point_seconds);
     py::class_<metol::GpuParameters, metol::MachineParameters>(m, "GpuParameters",
@@ -83,12 +90,12 @@ void bind_targets(py::module_& m) {
             nest.funcs = schedules;
             const metol::PipelineIndex index(dag);
             return std::tuple(metol::cpu::tile_orders(index, nest), metol::cpu::whole_lane_levels(index, nest),
-                              metol::cpu::picking_loops(index, nest));
+                              metol::cpu::picking_loops(index, nest), metol::cpu::loops_in_lanes(index, nest));
         },
         py::arg("dag"), py::arg("schedules"),
         "How the loops of tiles nest, innermost first: [Stages][loops]; at which levels a loop along the vectors is "
-        "never split, for what is inside has the borders: [Stages][levels]; and which loops pick among values: "
-        "[Stages][loops].");
+        "never split, for what is inside has the borders: [Stages][levels]; which loops pick among values: "
+        "[Stages][loops]; and of which the steps in the tile are lanes of vectors: [Stages], -1 for none.");
     m.def("is_serial_on_gpu", &metol::gpu::is_serial, py::arg("stage"), py::arg("nest"), py::arg("loop"),
           "Does each thread run a loop of a Stage by itself?");
     m.attr("CPU_MOST_DENSE_STRIDE") = metol::cpu::kMaxDenseStride;

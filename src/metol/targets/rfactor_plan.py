@@ -82,6 +82,13 @@ class RfactorPlan:
         self.keep(loop)
         self._left[loop] = outer
 
+    def keep_middle(self, loop: int, count: int, factor: int) -> None:
+        """Make `count` partial results, of `factor` iterations that follow each other in every `count * factor`."""
+        outer, inner = self._split(loop, count * factor)
+        self._left[loop] = inner
+        self.keep_outer(loop, factor)
+        self._left[loop] = outer
+
     def keep_outer(self, loop: int, factor: int) -> None:
         """Make one partial result of `factor` iterations that follow each other."""
         outer, inner = self._split(loop, factor)

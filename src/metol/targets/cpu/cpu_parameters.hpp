@@ -19,6 +19,13 @@ struct ArithmeticPart {
     double share = 0;  // of the arithmetic of a point
 };
 
+// The arithmetic of a Stage whose steps are lanes.
+struct LaneSteps {
+    int32_t steps = 1;        // that an instruction takes at once
+    double share = 1;         // of the arithmetic of a step, what they take together
+    double scalar_share = 1;  // the same of a step, where one point has all the lanes
+};
+
 struct CpuParameters final : MachineParameters {
     std::unique_ptr<const Target> make_target() const override;
 
@@ -61,6 +68,7 @@ struct CpuParameters final : MachineParameters {
     std::vector<double> register_seconds;  // [Stages] arithmetic on one native register of its widest type
     // [Stages] all of that, by the loops that it moves with; empty where nearly all of it moves with every loop.
     std::vector<std::vector<ArithmeticPart>> arithmetic;
+    std::vector<LaneSteps> lane_steps;        // [Stages]
     std::vector<double> added_seconds_share;  // [Stages] of that, what is left where its product is part of an addition
     std::vector<double> chained_step_seconds;  // [Stages] from one step of a sum or a scan to the next
     std::vector<double> scalar_point_seconds;  // [Stages] arithmetic of a point in scalar code

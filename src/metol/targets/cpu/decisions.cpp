@@ -94,6 +94,10 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
         has_rows = has_rows || !(picking[i] || is_vector || is_in_tile || tiling.tile[i] == 1);
         is_whole = is_whole && is_in_tile;
     }
+    // An instruction adds up several steps of narrow products.
+    const int32_t added = stage.lane_bytes == kValueBytes ? 1 : lane_steps(stage, tiling.tile);
+    unrolled /= added;
+    steps /= added;
     const double registers =
         std::max(1.0, static_cast<double>(tiling.vector_width) * stage.widest_bytes / machine.vector_bytes);
     const double lanes = inputs_read_in_turn(index, stage, tiling.vector_loop) * tiling.vector_width;
@@ -263,8 +267,9 @@ Pruned apply_location(const CpuParameters& machine, const PipelineIndex& index, 
         return reason;
     }
     const Func& func = index.func(decision.func);
-    tile_by_default(machine, index, child, regions, schedule,
-                    func.is_output ? func.row_dim : dimension_read_densely(index, child, decision.func));
+    const int lane_dim = index.lane_dims[static_cast<size_t>(decision.func)];
+    const int inner_dim = lane_dim >= 0 ? lane_dim : dimension_read_densely(index, child, decision.func);
+    tile_by_default(machine, index, child, regions, schedule, func.is_output ? func.row_dim : inner_dim);
     slot = pool.intern(std::move(schedule));
     return Pruned::None;
 }
@@ -360,6 +365,7 @@ Pruned apply_tiling(const CpuParameters& machine, const PipelineIndex& index, Po
     }
     if (decision.kind == DecisionKind::Inner) {
         if (std::ranges::any_of(stage.loops, &LoopDim::is_reduction)) {
+            unroll_lane_steps(stage, loops, tiling);
             const StageTiling whole = flattened(machine, index, child, decision.stage, loops, schedule, tiling);
             tiling = with_reductions(stage, tiling, whole);
         }

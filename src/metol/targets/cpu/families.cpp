@@ -163,7 +163,10 @@ std::vector<DecisionFamily> inner_families(const CpuParameters& machine, const P
     // Scalars skip what a condition leaves out; vectors of which it takes some lanes alone do not.
     const bool has_lanes_apart = std::ranges::any_of(
         vector_loops, [&](int loop) { return stage.condition_loops[static_cast<size_t>(loop)] != 0; });
-    if (vector_loops.empty() || has_lanes_apart || load_lane_by_lane(stage, vector_loops, schedule.innermost_dim)) {
+    // So they do where a point has as many steps as make a vector.
+    const bool is_of_rows = stage.lane_bytes == kValueBytes && has_row_of_steps(stage, loops);
+    if (vector_loops.empty() || has_lanes_apart || is_of_rows ||
+        load_lane_by_lane(stage, vector_loops, schedule.innermost_dim)) {
         vector_loops.push_back(-1);
     }
     const bool is_of_sums = !reduction_loops(stage).empty();

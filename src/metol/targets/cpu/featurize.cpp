@@ -10,6 +10,7 @@
 #include "targets/cpu/guards.hpp"
 #include "targets/cpu/nest_queries.hpp"
 #include "targets/cpu/registers.hpp"
+#include "targets/cpu/steps_in_lanes.hpp"
 #include "targets/cpu/storage.hpp"
 #include "targets/cpu/unrolling.hpp"
 
@@ -238,13 +239,17 @@ void GroupFeaturizer::roll(StageContext& context, float* out) const {
 
 TileShape GroupFeaturizer::tile_of(const StageContext& context) {
     const Stage& stage = index_.stage(context.id);
-    return {context.nest.vector_loop,
-            context.nest.vector_width,
-            machine_.vector_bytes,
-            stage.loops.size(),
-            context.tile,
-            has_lanes_apart(context) && machine_.vector_bytes < kMaskedVectorBytes,
-            clamped_share(context)};
+    TileShape shape{context.nest.vector_loop,
+                    context.nest.vector_width,
+                    machine_.vector_bytes,
+                    stage.loops.size(),
+                    context.tile,
+                    has_lanes_apart(context) && machine_.vector_bytes < kMaskedVectorBytes,
+                    clamped_share(context)};
+    if (context.loop_in_lanes >= 0) {
+        std::swap(shape.points[static_cast<size_t>(context.loop_in_lanes)], shape.lane_steps);
+    }
+    return shape;
 }
 
 // Lanes of dense loads that are loaded one by one where each has a condition: no instruction of AVX2 does so for fewer
@@ -274,15 +279,25 @@ DimSet GroupFeaturizer::known_loops(const StageContext& context, const TileShape
     return cpu::known_loops(index_, context.id, tile, regions_.loops(context.id, nest_[func].compute));
 }
 
-void GroupFeaturizer::share_arithmetic(const StageContext& context, float* out) {
-    if (machine_.arithmetic[static_cast<size_t>(context.id)].empty()) {
-        return;
-    }
+double GroupFeaturizer::arithmetic_share(const StageContext& context) {
     const TileShape tile = tile_of(context);
+    if (tile.lane_steps > 1) {
+        return share_in_lanes(machine_, context.id, tile.lane_steps, tile.vector_loop >= 0);
+    }
+    if (machine_.arithmetic[static_cast<size_t>(context.id)].empty()) {
+        return 1;
+    }
     const DimSet known = known_loops(context, tile);
     const Turns turns = innermost_turns(context);
     const Repeats repeats{turns.loop, static_cast<double>(turns.count), loops_inside(context, turns, known)};
-    const auto share = static_cast<float>(own_share(machine_, context.id, tile, known, repeats));
+    return own_share(machine_, context.id, tile, known, repeats);
+}
+
+void GroupFeaturizer::share_arithmetic(const StageContext& context, float* out) {
+    const auto share = static_cast<float>(arithmetic_share(context));
+    if (share == 1) {
+        return;
+    }
     for (Feature count : {k_num_vectors, k_num_scalars}) {
         out[count] *= share;
     }
@@ -337,7 +352,7 @@ void GroupFeaturizer::count_loads(const StageContext& context, float* out) {
                              are_apart(context) && !hides;
     const double visits = is_promoted ? std::max(1.0, turns_inside * reduced) : 1;
     if (is_promoted && turns_inside > 1) {
-        const double steps = width == 1 && adds_up_beforehand(context) ? 1 : reduced;
+        const double steps = width == 1 && adds_up_beforehand(context) ? 1 : reduced / tile.lane_steps;
         count_waits(context, accumulators, context.iterations_of_tile * steps, turns_inside * steps, out);
     } else if (hides) {
         out[k_chained_steps] = static_cast<float>(context.iterations_of_tile * reduced * vectors);
@@ -450,6 +465,8 @@ void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow
     count_events(context, out);
     if (context.tile_points > nest.vector_width && !unrolls_tile(index_, nest_, stage_id)) {
         roll(context, out);
+    } else {
+        context.loop_in_lanes = loop_in_lanes(index_, nest_, stage_id);
     }
     context.iterations_of_tile = out[k_loop_iterations];
     measure_storage(context, out);

@@ -45,7 +45,8 @@ class GroupFeaturizer {
         double iterations_of_tile;  // tiles computed in the whole run
         double tile_points;
         const StageReads& reads;
-        Trips tile;  // unrolled: one vector where lowering unrolls nothing
+        Trips tile;              // unrolled: one vector where lowering unrolls nothing
+        int loop_in_lanes = -1;  // of which the steps in the tile are lanes
     };
     struct Turns {
         int loop = -1;  // -1: there is none
@@ -174,6 +175,7 @@ class GroupFeaturizer {
     DimSet known_loops(const StageContext& context, const TileShape& tile);
     // Counts vectors and points by the arithmetic that the tile does: of what a loop picks among, each once.
     void share_arithmetic(const StageContext& context, float* out);
+    double arithmetic_share(const StageContext& context);
     void add_inlined(const StageContext& context, StageRow& row);
     Site task_site(const StageContext& context) const;
     double contested_share(const StageContext& context);

@@ -56,6 +56,12 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, const Rows
     return is_broadcast ? VectorAccess::Broadcast : VectorAccess::Dense;
 }
 
+// The same where steps of a reduction are lanes: what these load lies side by side.
+VectorAccess classify_in_lanes(const EffectiveAccess& access, int vector_loop, double& stride) {
+    stride = 1;
+    return moves_with(access, static_cast<size_t>(vector_loop)) ? VectorAccess::Dense : VectorAccess::Broadcast;
+}
+
 Rows rows_of(const PipelineIndex& index, const LoopNest& nest, int id) {
     const Func& func = index.func(id);
     if (func.interleaved > 1) {
@@ -64,7 +70,8 @@ Rows rows_of(const PipelineIndex& index, const LoopNest& nest, int id) {
     if (func.is_input) {
         return {func.dense_dim >= 0 ? func.row_dim : kNoRows};
     }
-    return {nest[id].placement == Placement::Unscheduled ? -1 : nest[id].innermost_dim};
+    return {nest[id].placement == Placement::Unscheduled ? index.lane_dims[static_cast<size_t>(id)]
+                                                         : nest[id].innermost_dim};
 }
 
 // How many of the places between neighbours along rows a tile asks for, so that loads of whole vectors are shared.
@@ -145,16 +152,18 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
     const Func& producer = index.func(access.producer);
     const Rows rows = rows_of(index, nest, access.producer);
     const double distinct = places_in_tile(access, tile, layout.unknown_strides);
+    const double bytes_per_lane = tile.lane_steps * producer.bytes_per_value();
+    const double registers = std::ceil(tile.vector_width * bytes_per_lane / tile.vector_bytes);
     if (tile.vector_loop < 0) {
-        loads.scalar = distinct;
+        loads.scalar = distinct * registers;
         return loads;
     }
     double stride = 0;
-    const double registers = std::ceil(tile.vector_width * producer.bytes_per_value() / tile.vector_bytes);
-    switch (classify(access, tile.vector_loop, rows, stride)) {
+    switch (tile.lane_steps > 1 ? classify_in_lanes(access, tile.vector_loop, stride)
+                                : classify(access, tile.vector_loop, rows, stride)) {
         case VectorAccess::Broadcast:
             // Of four bytes and more, the port that loads puts it in all lanes.
-            (producer.bytes_per_value() >= kBroadcastBytes ? loads.dense : loads.scalar) = distinct;
+            (bytes_per_lane >= kBroadcastBytes ? loads.dense : loads.scalar) = distinct;
             break;
         case VectorAccess::Dense: {
             const double clamped = tile.is_lane_by_lane                         ? 1

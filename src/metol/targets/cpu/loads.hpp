@@ -24,6 +24,8 @@ struct TileShape {
     bool is_lane_by_lane;  // a condition of each lane says whether it is loaded
     // Share of the loads whose lanes move between bounds that still clamp each lane, and so gather.
     double clamped_share;
+    // Steps of a reduction that are lanes, too, next to each other: of them `points` has one.
+    int32_t lane_steps = 1;
 };
 
 // What a tile asks to know of the storage of what it loads from.

@@ -32,6 +32,8 @@ _FORMAT: Final = "metol-cpu-machine"
 _VECTOR_BYTES: Final = (16, 32, 64)
 # What a Halide target says about vectors starts with one of these; the rest of it does not change how fast code is.
 _VECTOR_FEATURES: Final = ("sse", "avx", "fma", "f16c", "sve", "arm_dot", "arm_fp16", "vsx", "rvv", "wasm_simd")
+# Of these, those of processors that multiply and add bytes, four at once.
+_BYTE_DOT_FEATURES: Final = frozenset({"avxvnni", "avx512_zen4", "avx512_zen5", "avx512_sapphirerapids"})
 _Rates = TypeVar("_Rates", OperationRates, MemoryRates, OverheadRates)
 
 
@@ -121,6 +123,17 @@ class CpuMachine:
         """Return the lanes of a native vector of a type, at least one."""
         total_bytes = self.float_vector_bytes if is_float else self.integer_vector_bytes
         return max(total_bytes * 8 // bits, 1)
+
+    def dot_steps(self, factor_bytes: int) -> int:
+        """Return how many products of a sum an instruction multiplies and adds for each lane of 32 bits.
+
+        Args:
+            factor_bytes: Bytes of the factors; those of bytes are one signed, and one not.
+        """
+        arch, *features = self.vector_isa.split("-")
+        if factor_bytes not in (1, 2) or arch != "x86":
+            return 1
+        return 4 if factor_bytes == 1 and _BYTE_DOT_FEATURES.intersection(features) else 2
 
     def misfit(self, target: hl.Target) -> str:
         """Tell why code for a target cannot be scheduled by this description; "" where it can.

@@ -47,6 +47,10 @@ _CHAINED_FLOATS: Final = 4 * _ADDITIONS_A_CYCLE
 _CHAINED_INTEGERS: Final = 1 * _ADDITIONS_A_CYCLE
 # The same of what is stored and loaded again: eight cycles.
 _SPILL: Final = 16.0
+# A register of values that are lanes of a reduction: shuffled, and added to half as many, until one is left, as of 16
+# rows of 16 numbers that take three cycles a register; and what that is of as many scalar additions, of one point.
+_HALVING_ADDITIONS: Final = 6.0
+_HALVED_SCALARS: Final = 0.5
 _VECTOR_REGISTERS: Final = {64: 32, 32: 16, 16: 16}
 
 
@@ -55,8 +59,8 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
 
     Args:
         machine: Sizes and rates.
-        dag: The pipeline; one entry of `register_seconds`, `arithmetic`, `added_seconds_share`, `chained_step_seconds`
-            and `scalar_point_seconds` is made a Stage.
+        dag: The pipeline; one entry of `register_seconds`, `arithmetic`, `lane_steps`, `added_seconds_share`,
+            `chained_step_seconds` and `scalar_point_seconds` is made a Stage.
 
     Returns:
         The parameters, all in seconds, bytes and counts.
@@ -74,6 +78,7 @@ def cpu_parameters(machine: CpuMachine, dag: PipelineDag) -> _core.CpuParameters
     vector_seconds = _seconds_by_class(machine.operations)
     parameters.register_seconds = [_register_seconds(dag, s, vector_seconds) for s in dag.stages]
     parameters.arithmetic = [_arithmetic(s, vector_seconds) for s in dag.stages]
+    parameters.lane_steps = [_lane_steps(machine, dag, s, vector_seconds) for s in dag.stages]
     parameters.added_seconds_share = [_added_seconds_share(dag, s, vector_seconds) for s in dag.stages]
     parameters.chained_step_seconds = [_chained_step_seconds(machine, s) for s in dag.stages]
     parameters.scalar_point_seconds = [_scalar_point_seconds(machine, dag, s) for s in dag.stages]
@@ -213,6 +218,26 @@ def _arithmetic(stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> li
     if whole <= 0 or shared_seconds < _LEAST_SHARED * whole:
         return []
     return [_core.ArithmeticPart(shared.loops, shared.picked_by, seconds / whole) for shared, seconds in parts]
+
+
+def _lane_steps(
+    machine: CpuMachine, dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]
+) -> _core.LaneSteps:
+    """The arithmetic of an update whose steps are lanes, against that of vectors, or scalars, of one step after one.
+
+    Values are reduced by halves; of products an instruction multiplies and adds several.
+    """
+    seconds = _register_seconds(dag, stage, seconds_by_class)
+    if stage.lane_bytes == 0 or seconds <= 0:
+        return _core.LaneSteps()
+    rates = machine.operations
+    steps = machine.dot_steps(stage.lane_bytes)
+    if steps < 2:
+        return _core.LaneSteps(1, _HALVING_ADDITIONS * rates.i32_add_seconds / seconds, _HALVED_SCALARS)
+    instruction = rates.i16_mul_seconds
+    if steps == 2:  # of words, to which bytes are widened, and what comes of them is added by another instruction
+        instruction += rates.i32_add_seconds + (rates.widen_u8_u16_seconds if stage.narrowest_bytes == 1 else 0.0)
+    return _core.LaneSteps(steps, min(1.0, instruction / seconds))
 
 
 def _added_seconds_share(dag: PipelineDag, stage: _core.Stage, seconds_by_class: Mapping[str, float]) -> float:

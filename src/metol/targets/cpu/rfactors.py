@@ -6,6 +6,7 @@ as any other. Adams et al. 2019, §3.3, names `rfactor` among what that system l
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil, prod
 
 from metol import _core
@@ -24,10 +25,24 @@ _LEAST_POINTS = 256
 _ACCUMULATORS = (1, 4)
 # Fewer partial results side by side are no vector.
 _LEAST_ROW = 4
+# Of a sum of products of narrow numbers.
+_SUM_BYTES = 4
 # Lanes further apart are loaded one by one.
 _FAR_APART = _core.CPU_MOST_DENSE_STRIDE
 # Updates that are rewritten at once: those of a normalization are two.
 _MOST_TOGETHER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What two steps there are to be."""
+
+    is_parallel: bool = False
+    """Whether tasks have partial results."""
+    width: int = 0
+    """How many partial results are side by side."""
+    steps: int = 1
+    """Points that follow each other in each of these, before the next has its own."""
 
 
 def propose_rfactors(
@@ -41,7 +56,7 @@ def propose_rfactors(
         stages: Stage ids to look at, the most important first.
         machine: The machine.
     """
-    alike: dict[tuple[bool, int], list[Rfactor]] = defaultdict(list)
+    alike: dict[_Plan, list[Rfactor]] = defaultdict(list)
     for stage in stages:
         for plan, rfactor in _of_update(dag, schedules, stage, machine).items():
             alike[plan].append(rfactor)
@@ -53,8 +68,8 @@ def propose_rfactors(
 
 def _of_update(
     dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage_id: int, machine: CpuMachine
-) -> dict[tuple[bool, int], Rfactor]:
-    """Two steps for one update: by whether partial results are parallel, and how many are side by side."""
+) -> dict[_Plan, Rfactor]:
+    """Two steps for one update, in some ways."""
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
     # Where values tell what is read, vectors load lane by lane, and a lane by itself ends where its values say.
@@ -75,15 +90,13 @@ def _of_update(
     # What Halide takes for aligned has no vectors; partial results of it have.
     has_no_vectors = dag.funcs[stage.func].is_taken_for_aligned(by_itself=True)
     is_barred = has_no_vectors and stage.has_loading_condition and has_lanes
-    plans: list[tuple[bool, int]] = [(True, 0)] if is_serial or is_barred else []
+    plans = [_Plan(is_parallel=True)] if is_serial or is_barred else []
     # Results of every so-many-th point are merged in another order.
     if is_scalar and stage.is_commutative:
         widths = _widths([extents[number] for number in reductions], lanes)
-        plans += [(parallel, width) for parallel in sorted({False, is_serial}) for width in widths]
-    made = {
-        (is_parallel, width): _make(dag, stage, extents, machine.cores, is_parallel=is_parallel, width=width)
-        for is_parallel, width in plans
-    }
+        plans += [_Plan(parallel, width) for parallel in sorted({False, is_serial}) for width in widths]
+    plans += [_Plan(parallel, *dot) for parallel in sorted({False, is_serial}) for dot in _dots(dag, stage, machine)]
+    made = {plan: _make(dag, stage, extents, machine.cores, plan) for plan in plans}
     return {plan: rfactor for plan, rfactor in made.items() if rfactor is not None}
 
 
@@ -92,6 +105,35 @@ def _widths(extents: Sequence[int], lanes: int) -> list[int]:
     if extents[0] >= 2 * lanes:
         return [lanes * many for many in _ACCUMULATORS]
     return [extents[0]] if extents[0] >= _LEAST_ROW and len(extents) > 1 else []
+
+
+def _dots(dag: PipelineDag, stage: _core.Stage, machine: CpuMachine) -> list[tuple[int, int]]:
+    """How many partial results of how many products each an instruction adds up, of a sum along rows; or none.
+
+    Halide makes no vectors of steps that are lanes under a condition: there may be no rest.
+    """
+    steps = machine.dot_steps(stage.lane_bytes)
+    number = next(number for number, loop in enumerate(stage.loops) if loop.is_reduction)
+    loop = stage.loops[number]
+    if steps < 2 or not loop.has_constant_extent or not _is_along_rows(dag, stage, number):
+        return []
+    extent = loop.bounds.max.constant - loop.bounds.min.constant + 1
+    lanes = machine.vector_bytes // _SUM_BYTES
+    while lanes >= _LEAST_ROW and extent % (lanes * steps):
+        lanes //= 2
+    return [(lanes, steps)] if lanes >= _LEAST_ROW else []
+
+
+def _is_along_rows(dag: PipelineDag, stage: _core.Stage, loop: int) -> bool:
+    """Whether the steps of a loop read neighbours in inputs, or one place for all."""
+    return all(
+        row.is_known[loop] and row.numerator[loop] == (row.denominator[loop] if dim == producer.dense_dim else 0)
+        for edge in stage.edges
+        if (producer := dag.funcs[edge.producer]).is_input
+        for access in edge.accesses
+        for dim, row in enumerate(access.jacobian)
+        if row.numerator[loop] != 0 or not row.is_known[loop]
+    )
 
 
 def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _core.Stage, vector_loop: int) -> bool:
@@ -113,9 +155,7 @@ def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _
     )
 
 
-def _make(
-    dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: int, *, is_parallel: bool, width: int
-) -> Rfactor | None:
+def _make(dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: int, wanted: _Plan) -> Rfactor | None:
     """Keep the innermost `width` points of the innermost loop, tasks of the outermost, or both."""
     plan = RfactorPlan.of(dag, stage)
     loops = [(loop, extent) for loop, extent in zip(stage.loops, extents, strict=True) if loop.is_reduction]
@@ -125,19 +165,25 @@ def _make(
     in_whole_parts = stage.ends_by_point
     if in_whole_parts and not all(loops[number][0].has_constant_extent for number in {inner, outer}):
         return None
-    if width > 0:
-        if in_whole_parts and left[inner] % width:
+    if wanted.width > 0:
+        points = wanted.width * wanted.steps
+        if in_whole_parts and left[inner] % points:
             return None
-        if left[inner] == width and loops[inner][0].has_constant_extent:
+        is_whole = left[inner] == points and loops[inner][0].has_constant_extent
+        if is_whole and wanted.steps > 1:
+            plan.keep_outer(inner, wanted.steps)
+        elif is_whole:
             plan.keep(inner)
+        elif wanted.steps > 1:
+            plan.keep_middle(inner, wanted.width, wanted.steps)
         else:
-            plan.keep_inner(inner, width)
-        left[inner] = ceil(left[inner] / width)
+            plan.keep_inner(inner, wanted.width)
+        left[inner] = ceil(left[inner] / points)
         if prod(left) < 2:
             return None  # nothing would be left to reduce
-    if is_parallel:
+    if wanted.is_parallel:
         tasks = cores * _TASKS_PER_CORE
-        if left[outer] < 2 or (width > 0 and left[outer] < tasks):
+        if left[outer] < 2 or (wanted.width > 0 and left[outer] < tasks):
             return None
         part = ceil(left[outer] / tasks)
         if in_whole_parts:

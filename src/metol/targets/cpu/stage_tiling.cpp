@@ -119,6 +119,37 @@ bool may_unroll_steps(const Stage& stage) {
     return !stage.has_data_dependent_write && !stage.has_loading_condition;
 }
 
+namespace {
+
+// Can so many steps of a Stage become lanes? Of products of words two, of bytes two pairs; of values as many as halve
+// into one.
+bool may_be_lane_steps(const Stage& stage, int64_t steps) {
+    if (stage.lane_bytes == kValueBytes) {
+        return steps == 4 || steps == 8 || steps == 16;
+    }
+    return stage.lane_bytes > 0 && (steps == 2 || (steps == 4 && stage.lane_bytes == 1));
+}
+
+}  // namespace
+
+int32_t lane_steps(const Stage& stage, const Trips& tile) {
+    const int32_t steps = stage.lane_bytes > 0 ? tile[reduction_loops(stage).back()] : 1;
+    return may_be_lane_steps(stage, steps) ? steps : 1;
+}
+
+bool has_row_of_steps(const Stage& stage, const Box& loops) {
+    const std::vector<size_t> reductions = reduction_loops(stage);
+    return !reductions.empty() && stage.loops[reductions.back()].has_constant_extent &&
+           may_be_lane_steps(stage, loops[static_cast<int>(reductions.back())].extent());
+}
+
+void unroll_lane_steps(const Stage& stage, const Box& loops, StageTiling& tiling) {
+    if (stage.lane_bytes != kValueBytes && has_row_of_steps(stage, loops)) {
+        const size_t loop = reduction_loops(stage).back();
+        tiling.tile[loop] = static_cast<int32_t>(loops[static_cast<int>(loop)].extent());
+    }
+}
+
 Trips default_tasks(const CpuParameters& machine, const PipelineIndex& index, int stage_id, const Box& loops,
                     const StageTiling& tiling) {
     const Stage& stage = index.stage(stage_id);
@@ -141,6 +172,10 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
     const Stage& stage = index.stage(stage_id);
     StageTiling tiling;
     int64_t longest = 1;
+    // An instruction that adds up several narrow products has lanes as wide as their sum.
+    const int64_t native = stage.lane_bytes > 0 && stage.lane_bytes < kValueBytes
+                               ? machine.vector_bytes / stage.widest_bytes
+                               : vector_width_for(machine, index, stage_id, 1 << 20);
     for (size_t i = 0; i < stage.loops.size(); i++) {
         const LoopDim& loop = stage.loops[i];
         const int64_t extent = loops[static_cast<int>(i)].extent();
@@ -148,8 +183,7 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
             !may_vectorize(index, stage_id, i)) {
             continue;
         }
-        const bool is_preferred =
-            loop.pure_dim == preferred_dim && 2 * extent >= vector_width_for(machine, index, stage_id, 1 << 20);
+        const bool is_preferred = loop.pure_dim == preferred_dim && 2 * extent >= native;
         if (is_preferred || extent > longest) {
             tiling.vector_loop = static_cast<int>(i);
             longest = is_preferred ? INT64_MAX : extent;
@@ -160,6 +194,7 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
         tiling.vector_width = vector_width_for(machine, index, stage_id, loops[tiling.vector_loop].extent());
         tiling.tile[v] = tiling.vector_width;
     }
+    unroll_lane_steps(stage, loops, tiling);
     if (schedule.placement == Placement::Root && !stage.is_extern) {
         tiling.tasks = default_tasks(machine, index, stage_id, loops, tiling);
     }

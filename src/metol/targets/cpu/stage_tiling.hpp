@@ -41,6 +41,16 @@ bool may_unroll_steps(const Stage& stage);
 StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& index, int stage, const Box& loops,
                            int preferred_dim, const FuncSchedule& schedule);
 
+// Of the steps in a tile of a Stage, those that can be lanes, which an instruction multiplies and adds; 1 where none
+// can (steps_in_lanes.hpp).
+int32_t lane_steps(const Stage& stage, const Trips& tile);
+
+// Does the innermost reduction loop have so many steps?
+bool has_row_of_steps(const Stage& stage, const Box& loops);
+
+// Unrolls the innermost reduction loop where it has so many: without that, no vectors along rows are worth a look.
+void unroll_lane_steps(const Stage& stage, const Box& loops, StageTiling& tiling);
+
 // Tasks for the outermost pure loops, about eight a core (in the middle of the range of Adams et al. 2019, §3.2).
 Trips default_tasks(const CpuParameters& machine, const PipelineIndex& index, int stage, const Box& loops,
                     const StageTiling& tiling);

@@ -5,6 +5,7 @@
 #include "targets/cpu/fusing.hpp"
 #include "targets/cpu/guards.hpp"
 #include "targets/cpu/nest_queries.hpp"
+#include "targets/cpu/steps_in_lanes.hpp"
 
 namespace metol::cpu {
 
@@ -143,7 +144,7 @@ bool unrolls_tile(const PipelineIndex& index, const LoopNest& nest, int stage_id
     for (size_t loop = 0; loop < stage.loops.size() && !is_any_guarded; loop++) {
         is_any_guarded = has_guarded_split(index, nest, stage_id, loop);
     }
-    if (!is_any_guarded) {
+    if (!is_any_guarded || loop_in_lanes(index, nest, stage_id) >= 0) {
         return true;
     }
     const Func& func = index.func(stage.func);
