@@ -127,6 +127,23 @@ def test_sums_of_few_steps_are_unrolled(name: str, sizes: tuple[int, ...], texts
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("byte_matrices", (48, 64, 128)),
+        ("word_matrices", (48, 64, 128)),
+        ("byte_vector", (512, 1024)),
+        ("channel_convolution", (32, 16, 12)),
+    ],
+)
+def test_products_of_narrow_numbers_have_lanes_that_are_added_up(name: str, sizes: tuple[int, ...]) -> None:
+    result = autoschedule(getattr(imported("narrow_products"), name)(*sizes), machine=some_machine(), verify=True)
+    assert result.fallbacks == ()
+    assert result.is_compared
+    assert ".atomic()" in result.to_python()
+
+
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.usefixtures("opencl_device")
 @pytest.mark.parametrize(

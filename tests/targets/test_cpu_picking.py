@@ -172,7 +172,7 @@ def test_a_long_loop_is_not_unrolled_for_what_it_picks() -> None:
     assert dag.stages[stage].picking_loops == [True, False]
     space = make_space(dag, target=SOME_TARGET)
     leaf = space.rollout(space.root(), [0])
-    _, _, picking = _core.cpu_loop_plans(dag, leaf.describe())
+    _, _, picking, _ = _core.cpu_loop_plans(dag, leaf.describe())
     assert picking[stage] == []
 
 

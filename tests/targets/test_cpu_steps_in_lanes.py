@@ -193,6 +193,35 @@ def test_sums_in_lanes_are_right(factors: tuple[hl.Type, hl.Type], target: str) 
     ExactRuns(f"lanes {factors} {target}", build).check(schedule_in_lanes(build, target))
 
 
+def products_output() -> hl.Pipeline:
+    """Sums of products that are the output themselves."""
+    one, other = image(DEPTH, ROWS, name="one", pixel=BYTES), image(DEPTH, COLUMNS, name="other", pixel=SIGNED_BYTES)
+    k, sums = hl.RDom([(0, DEPTH)], "k"), hl.Func("sums")
+    sums[X, Y] = 0
+    sums[X, Y] += hl.i32(one[k.x, Y]) * hl.i32(other[k.x, X])
+    return finish(sums, sizes=(COLUMNS, ROWS))
+
+
+def test_what_an_output_is_a_sum_of_is_a_func_of_its_own() -> None:
+    dag = extract(products_output())
+    space = make_space(dag, target=SOME_TARGET)
+    found = BeamSearch(width=1).search(space, _core.CostModel(), Budget.start())
+    machine = CpuMachine.default(SOME_TARGET, threads=2)
+    proposed = propose_rfactors(dag, found.state.describe(), range(len(dag.stages)), machine)
+    both = next(rfactors for rfactors in proposed if len(rfactors) == 2)
+    assert [len(rfactor.preserved) for rfactor in both] == [1, 0]
+    assert len({(rfactor.func, rfactor.update) for rfactor in both}) == 1
+    dag, funcs = extract(products_output(), rfactors=both), describe_funcs(products_output())
+    space, runs = make_space(dag, target=SOME_TARGET), ExactRuns("products_output", products_output)
+    state = BeamSearch(width=1).search(space, _core.CostModel(), Budget.start()).state
+    for leaf in (state, *(space.rollout(space.root(), [seed]) for seed in range(3))):
+        directives = rewritten_directives(dag, both, cpu_directives(dag, leaf.describe()), len(funcs))
+        schedule = schedule_with(products_output, directives)
+        runs.check(Schedule.from_json(schedule.to_json()))
+    assert ".rfactor([])" in schedule.to_python()
+    assert ".rfactor({})" in schedule.to_cpp()
+
+
 def short_rows() -> hl.Pipeline:
     """Sums of as many values as a vector has lanes, which lie in rows of another Func, or in an input."""
     source, table = image(48, 32, name="source"), image(16, 48, 32, name="table")

@@ -218,7 +218,7 @@ SIGNATURES: dict[Call, Signature] = {
     Call.PREFETCH: Signature(Owner.STAGE, (Kind.FUNC, Kind.LOOP, Kind.LOOP, Kind.FACTOR)),
     Call.SET_BOUNDS: Signature(Owner.FUNC, (Kind.BUFFER_DIMENSION, Kind.INTEGER, Kind.FACTOR)),
     Call.SET_ESTIMATE: Signature(Owner.FUNC, (Kind.DIMENSION, Kind.INTEGER, Kind.FACTOR)),
-    Call.RFACTOR: Signature(Owner.UPDATE, (Kind.NEW_FUNC,), repeated=Kind.PRESERVED),
+    Call.RFACTOR: Signature(Owner.UPDATE, (Kind.NEW_FUNC,), repeated=Kind.PRESERVED, at_least=0),
     Call.IN: Signature(Owner.FUNC, (Kind.NEW_FUNC, Kind.FUNC)),
     Call.ATOMIC: Signature(Owner.UPDATE),
     Call.UNSCHEDULED: Signature(Owner.UPDATE),

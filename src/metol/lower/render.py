@@ -6,7 +6,7 @@ Enters: a directive. Leaves: what the call takes, in order, as Halide objects (`
 
 from typing import Protocol, TypeVar
 
-from metol.lower.directive import Directive, Kind, Loop, RVar, Site, Tail, Var, arguments
+from metol.lower.directive import Call, Directive, Kind, Loop, RVar, Site, Tail, Var, arguments
 
 __all__ = ["Backend", "render_arguments"]
 
@@ -93,6 +93,6 @@ def render_arguments(directive: Directive, backend: Backend[T]) -> list[T]:
         rendered.append(backend.minimum_extents(func, tuple(extents)))
     if sides:
         rendered.append(backend.exact_sides(func, tuple(sides)))
-    if pairs:
+    if pairs or directive.call is Call.RFACTOR:
         rendered.append(backend.preserved(tuple(pairs)))
     return rendered

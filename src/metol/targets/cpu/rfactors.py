@@ -7,6 +7,7 @@ as any other. Adams et al. 2019, §3.3, names `rfactor` among what that system l
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil, prod
 
 from metol import _core
@@ -43,6 +44,8 @@ class _Plan:
     """How many partial results are side by side."""
     steps: int = 1
     """Points that follow each other in each of these, before the next has its own."""
+    has_own_sum: bool = False
+    """Whether what they add up to is a Func of its own, which may be computed inside."""
 
 
 def propose_rfactors(
@@ -56,20 +59,20 @@ def propose_rfactors(
         stages: Stage ids to look at, the most important first.
         machine: The machine.
     """
-    alike: dict[_Plan, list[Rfactor]] = defaultdict(list)
+    alike: dict[_Plan, list[tuple[Rfactor, ...]]] = defaultdict(list)
     for stage in stages:
-        for plan, rfactor in _of_update(dag, schedules, stage, machine).items():
-            alike[plan].append(rfactor)
-    alone = [(rfactor,) for rfactors in alike.values() for rfactor in rfactors]
+        for plan, rfactors in _of_update(dag, schedules, stage, machine).items():
+            alike[plan].append(rfactors)
+    alone = [rfactors for updates in alike.values() for rfactors in updates]
     # One that is rewritten by itself gains little where the other, which reads the same rows, keeps it from their loop.
-    together = [tuple(rfactors) for rfactors in alike.values() if 1 < len(rfactors) <= _MOST_TOGETHER]
+    together = [tuple(chain(*updates)) for updates in alike.values() if 1 < len(updates) <= _MOST_TOGETHER]
     return tuple(alone + together)
 
 
 def _of_update(
     dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage_id: int, machine: CpuMachine
-) -> dict[_Plan, Rfactor]:
-    """Two steps for one update, in some ways."""
+) -> dict[_Plan, tuple[Rfactor, ...]]:
+    """Two steps for one update, in some ways, or three."""
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
     # Where values tell what is read, vectors load lane by lane, and a lane by itself ends where its values say.
@@ -95,9 +98,12 @@ def _of_update(
     if is_scalar and stage.is_commutative:
         widths = _widths([extents[number] for number in reductions], lanes)
         plans += [_Plan(parallel, width) for parallel in sorted({False, is_serial}) for width in widths]
-    plans += [_Plan(parallel, *dot) for parallel in sorted({False, is_serial}) for dot in _dots(dag, stage, machine)]
+    # Halide makes atomic additions of lanes in loops that are parallel themselves, as those of an output.
+    is_output = dag.funcs[stage.func].is_output
+    dots = _dots(dag, stage, machine)
+    plans += [_Plan(parallel, *dot, is_output) for parallel in sorted({False, is_serial}) for dot in dots]
     made = {plan: _make(dag, stage, extents, machine.cores, plan) for plan in plans}
-    return {plan: rfactor for plan, rfactor in made.items() if rfactor is not None}
+    return {plan: rfactors for plan, rfactors in made.items() if rfactors}
 
 
 def _widths(extents: Sequence[int], lanes: int) -> list[int]:
@@ -155,7 +161,9 @@ def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _
     )
 
 
-def _make(dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: int, wanted: _Plan) -> Rfactor | None:
+def _make(
+    dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: int, wanted: _Plan
+) -> tuple[Rfactor, ...]:
     """Keep the innermost `width` points of the innermost loop, tasks of the outermost, or both."""
     plan = RfactorPlan.of(dag, stage)
     loops = [(loop, extent) for loop, extent in zip(stage.loops, extents, strict=True) if loop.is_reduction]
@@ -164,11 +172,11 @@ def _make(dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: i
     # A guard where the last part ends is reckoned out together with the condition: what that reads is then not inside.
     in_whole_parts = stage.ends_by_point
     if in_whole_parts and not all(loops[number][0].has_constant_extent for number in {inner, outer}):
-        return None
+        return ()
     if wanted.width > 0:
         points = wanted.width * wanted.steps
         if in_whole_parts and left[inner] % points:
-            return None
+            return ()
         is_whole = left[inner] == points and loops[inner][0].has_constant_extent
         if is_whole and wanted.steps > 1:
             plan.keep_outer(inner, wanted.steps)
@@ -180,11 +188,11 @@ def _make(dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: i
             plan.keep_inner(inner, wanted.width)
         left[inner] = ceil(left[inner] / points)
         if prod(left) < 2:
-            return None  # nothing would be left to reduce
+            return ()  # nothing would be left to reduce
     if wanted.is_parallel:
         tasks = cores * _TASKS_PER_CORE
         if left[outer] < 2 or (wanted.width > 0 and left[outer] < tasks):
-            return None
+            return ()
         part = ceil(left[outer] / tasks)
         if in_whole_parts:
             part = next(size for size in range(part, left[outer] + 1) if left[outer] % size == 0)
@@ -192,4 +200,4 @@ def _make(dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: i
             plan.keep(outer)
         else:
             plan.keep_outer(outer, part)
-    return plan.rfactor
+    return (plan.rfactor, plan.merge().rfactor) if wanted.has_own_sum else (plan.rfactor,)
