@@ -186,6 +186,16 @@ def test_lanes_cost_less_than_steps_one_after_the_other() -> None:
     assert seconds < without.cost_seconds / 2
 
 
+def test_what_is_there_is_not_copied_into_partial_results_of_one_step() -> None:
+    dag = extract(products(), rfactors=[partial_results(products, SOME_TARGET)])
+    space, machine = make_space(dag, target=SOME_TARGET), CpuMachine.default(SOME_TARGET, threads=2)
+    sums = dag.funcs[func_named(dag, "sums")].origin
+    for seed in range(100):
+        state = space.rollout(space.root(), [seed])
+        for rfactors in propose_rfactors(dag, state.describe(), range(len(dag.stages)), machine):
+            assert all(rfactor.splits for rfactor in rfactors if rfactor.func == sums)
+
+
 @pytest.mark.parametrize("factors", [(BYTES, SIGNED_BYTES), (BYTES, BYTES), (WORDS, SIGNED_BYTES)], ids=str)
 @pytest.mark.parametrize("target", [SOME_TARGET, BYTE_TARGET])
 def test_sums_in_lanes_are_right(factors: tuple[hl.Type, hl.Type], target: str) -> None:
