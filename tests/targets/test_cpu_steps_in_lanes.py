@@ -265,10 +265,58 @@ def test_random_loop_nests_with_steps_in_lanes_are_right(
     assert tried
 
 
+def differences() -> hl.Pipeline:
+    """Sums of absolute differences of bytes, of which eight that follow each other make one; the rest is to be kept."""
+    one, other = (image(8 * 48, 32, name=name, pixel=BYTES) for name in ("one", "other"))
+    r, apart, sums, output = hl.RDom([(0, 8)], "r"), hl.Func("apart"), hl.Func("sums"), hl.Func("output")
+    apart[X, Y] = hl.i32(hl.absd(one[X, Y], other[X, Y]))
+    sums[X, Y] = X
+    sums[X, Y] += apart[8 * X + r.x, Y]
+    output[X, Y] = sums[X, Y] // 2
+    return finish(output, sizes=(48, 32))
+
+
+def test_what_is_inlined_is_no_value_that_is_there() -> None:
+    dag, funcs = extract(differences()), describe_funcs(differences())
+    space, runs, tried = make_space(dag, target=SOME_TARGET), ExactRuns("differences", differences), 0
+    sums = dag.funcs[func_named(dag, "sums")].stages[1]
+    for seed in range(1500):
+        schedules = space.rollout(space.root(), [seed]).describe()
+        nest = schedules[func_named(dag, "sums")].stages
+        is_inlined = schedules[func_named(dag, "apart")].placement == _core.Placement.INLINE
+        if is_inlined and len(nest) > 1 and nest[1].levels[-1][0] == 8:
+            *_, loops = _core.cpu_loop_plans(dag, schedules)
+            assert loops[sums] == -1
+            tried += 1
+            if tried <= 2:
+                runs.check(Schedule(funcs=funcs, directives=cpu_directives(dag, schedules)))
+    assert tried > 2
+
+
+def test_a_single_sum_of_products_is_right() -> None:
+    def build() -> hl.Pipeline:
+        one, other = image(1024, name="one", pixel=BYTES), image(1024, name="other", pixel=SIGNED_BYTES)
+        k, total = hl.RDom([(0, 1024)], "k"), hl.Func("total")
+        total[()] = 0
+        total[()] += hl.i32(one[k.x]) * hl.i32(other[k.x])
+        return finish(total, sizes=())
+
+    dag = extract(build())
+    space, machine = make_space(dag, target=SOME_TARGET), CpuMachine.default(SOME_TARGET, threads=2)
+    found = BeamSearch(width=1).search(space, _core.CostModel(), Budget.start())
+    proposed = propose_rfactors(dag, found.state.describe(), range(len(dag.stages)), machine)
+    both = next(rfactors for rfactors in proposed if len(rfactors) == 2)
+    dag, funcs = extract(build(), rfactors=both), describe_funcs(build())
+    space = make_space(dag, target=SOME_TARGET)
+    state = BeamSearch(width=1).search(space, _core.CostModel(), Budget.start()).state
+    directives = rewritten_directives(dag, both, cpu_directives(dag, state.describe()), len(funcs))
+    ExactRuns("no_dimension", build).check(Schedule(funcs=funcs, directives=directives))
+
+
 def test_a_search_finds_them() -> None:
     import metol
 
-    options = metol.SearchOptions(budget_seconds=60)
+    options = metol.SearchOptions(budget_seconds=60, weights="analytical")
     machine = some_machine(target=BYTE_TARGET)
     schedule = metol.autoschedule(products(), machine=machine, target=BYTE_TARGET, options=options).schedule
     assert any(d.call is Call.ATOMIC for d in schedule.directives)

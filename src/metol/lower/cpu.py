@@ -66,7 +66,8 @@ def cpu_directives(
         nests[guest.compute.stage].is_host = True
         for stage in dag.funcs[guest.func].stages[: len(guest.stages)]:
             nests[stage].is_inside = True
-    for guest in (s for s in schedules if s.placement == _core.Placement.AT and s.slide_dim < 0):
+    windowed = {s.compute.stage for s in schedules if s.slide_dim >= 0}
+    for guest in (s for s in schedules if s.placement == _core.Placement.AT and s.compute.stage not in windowed):
         host = nests[guest.compute.stage]
         if host.is_inside and not options.fixed_sizes and _is_in_fused_tasks(schedules, guest, nests):
             host.split_whole_loops(guest.compute.level)

@@ -87,8 +87,8 @@ def facts_of_directives(refs: Sequence[FuncRef], directives: Sequence[Directive]
             case Call.VECTORIZE, (Var() | RVar() as loop, *_):
                 stage = dag.funcs[directive.func].stages[directive.stage]
                 number = loops[stage][loop].loop
-                # Steps of a sum that are lanes as well are not where the vectors lie.
-                if not (stage in vector_loops and dag.stages[stage].loops[number].is_reduction):
+                # Steps of a sum that are lanes, too, are not where the vectors lie.
+                if not dag.stages[stage].loops[number].is_reduction:
                     vector_loops[stage] = number
             case Call.COMPUTE_AT, (Site(host),):
                 hosts[directive.func] = host

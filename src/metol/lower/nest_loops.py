@@ -379,7 +379,7 @@ class StageLoops:
         calls += [(Call.UNROLL, (self._panel_of(loop),)) for loop in panels]
         if self.nest.prefetched >= 0:
             pieces = self.pieces[self.nest.prefetch_loop]
-            (ahead,) = (piece.loop for piece in pieces if piece.level == self.nest.prefetch_level)
+            *_, ahead = (piece.loop for piece in pieces if piece.level == self.nest.prefetch_level)
             calls.append((Call.PREFETCH, (self.nest.prefetched, ahead, ahead, 1)))
         if has_dots and is_unrolled:
             calls.append((Call.ATOMIC, ()))

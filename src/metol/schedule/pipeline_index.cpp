@@ -164,6 +164,9 @@ void PipelineIndex::find_lane_dims() {
         }
         const auto step = static_cast<size_t>(innermost - own.loops.begin());
         const int64_t steps = innermost->bounds.max.constant - innermost->bounds.min.constant + 1;
+        if (steps != 2 && !(steps == 4 && own.lane_bytes == 1)) {
+            continue;
+        }
         for (size_t lane = 0; lane < own.loops.size(); lane++) {
             const auto follows = [&](const JacobianRow& row) {
                 return slope_of(row, step) == 1 && slope_of(row, lane) == static_cast<double>(steps);

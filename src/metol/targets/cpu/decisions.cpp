@@ -94,9 +94,7 @@ Pruned check_tile(const CpuParameters& machine, const PipelineIndex& index, cons
         has_rows = has_rows || !(picking[i] || is_vector || is_in_tile || tiling.tile[i] == 1);
         is_whole = is_whole && is_in_tile;
     }
-    // An instruction adds up several steps of narrow products; those of one point are one vector.
-    const bool is_one = stage.lane_bytes != kValueBytes || tiling.vector_loop < 0;
-    const int32_t added = is_one ? lane_steps(stage, tiling.tile) : 1;
+    const int32_t added = steps_at_once(index, stage, tiling);
     unrolled /= added;
     steps /= added;
     const double registers =

@@ -466,7 +466,7 @@ void GroupFeaturizer::featurize_stage(int stage_id, bool is_analytical, StageRow
     if (context.tile_points > nest.vector_width && !unrolls_tile(index_, nest_, stage_id)) {
         roll(context, out);
     } else {
-        context.loop_in_lanes = loop_in_lanes(index_, nest_, stage_id);
+        context.loop_in_lanes = loop_in_lanes(index_, nest_, stage_id, reads.get());
     }
     context.iterations_of_tile = out[k_loop_iterations];
     measure_storage(context, out);

@@ -36,7 +36,7 @@ _MOST_TOGETHER = 4
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What two steps there are to be."""
+    """How an update is to be computed in steps."""
 
     is_parallel: bool = False
     """Whether tasks have partial results."""
@@ -72,7 +72,7 @@ def propose_rfactors(
 def _of_update(
     dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage_id: int, machine: CpuMachine
 ) -> dict[_Plan, tuple[Rfactor, ...]]:
-    """Two steps for one update, in some ways, or three."""
+    """Ways to compute one update in two steps, or in three where what they add up to is a Func of its own."""
     stage = dag.stages[stage_id]
     schedule = schedules[stage.func]
     # Where values tell what is read, vectors load lane by lane, and a lane by itself ends where its values say.
@@ -164,7 +164,7 @@ def _gathers(dag: PipelineDag, schedules: Sequence[_core.FuncSchedule], stage: _
 def _make(
     dag: PipelineDag, stage: _core.Stage, extents: Sequence[int], cores: int, wanted: _Plan
 ) -> tuple[Rfactor, ...]:
-    """Keep the innermost `width` points of the innermost loop, tasks of the outermost, or both."""
+    """Keep the innermost `width` points of the innermost loop, or lanes of several, tasks of the outermost, or both."""
     plan = RfactorPlan.of(dag, stage)
     loops = [(loop, extent) for loop, extent in zip(stage.loops, extents, strict=True) if loop.is_reduction]
     left = [extent for _, extent in loops]

@@ -137,7 +137,29 @@ int32_t lane_steps(const Stage& stage, const Trips& tile) {
     return may_be_lane_steps(stage, steps) ? steps : 1;
 }
 
+int32_t steps_at_once(const PipelineIndex& index, const Stage& stage, const StageTiling& tiling) {
+    const int32_t steps = lane_steps(stage, tiling.tile);
+    if (steps == 1) {
+        return 1;
+    }
+    if (stage.lane_bytes != kValueBytes) {
+        return index.lane_dims[static_cast<size_t>(stage.func)] >= 0 ? steps : 1;
+    }
+    const size_t loop = reduction_loops(stage).back();
+    const auto is_along_row = [&](const Access& access) {
+        return std::ranges::all_of(access.jacobian, [&](const JacobianRow& row) {
+            return slope_of(row, loop) == 0 || slope_of(row, loop) == 1;
+        });
+    };
+    const bool is_row = std::ranges::all_of(
+        stage.edges, [&](const Edge& edge) { return std::ranges::all_of(edge.accesses, is_along_row); });
+    return tiling.vector_loop < 0 && is_row ? steps : 1;
+}
+
 bool has_row_of_steps(const Stage& stage, const Box& loops) {
+    if (stage.lane_bytes == 0) {
+        return false;
+    }
     const std::vector<size_t> reductions = reduction_loops(stage);
     return !reductions.empty() && stage.loops[reductions.back()].has_constant_extent &&
            may_be_lane_steps(stage, loops[static_cast<int>(reductions.back())].extent());

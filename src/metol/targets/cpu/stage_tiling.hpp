@@ -45,6 +45,9 @@ StageTiling default_tiling(const CpuParameters& machine, const PipelineIndex& in
 // can (steps_in_lanes.hpp).
 int32_t lane_steps(const Stage& stage, const Trips& tile);
 
+// Of the steps in a tile, those that are one operation: products that an instruction adds up, and those of one point.
+int32_t steps_at_once(const PipelineIndex& index, const Stage& stage, const StageTiling& tiling);
+
 // Does the innermost reduction loop have so many steps?
 bool has_row_of_steps(const Stage& stage, const Box& loops);
 

@@ -14,20 +14,6 @@ namespace metol::cpu {
 
 namespace {
 
-// Do the lanes of a vector end where those of the last one do, at every size of the outputs? Of steps that are lanes
-// under a condition Halide makes scalars.
-bool has_whole_vectors(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
-    const Stage& stage = index.stage(stage_id);
-    const StageNest& own = nest_of(index, nest, stage_id);
-    if (own.vector_loop < 0 || rounds_vectors_up(index, nest, stage_id)) {
-        return true;
-    }
-    const int dim = stage.loops[static_cast<size_t>(own.vector_loop)].pure_dim;
-    const Func& func = index.func(stage.func);
-    return dim >= 0 && func.fixed_dims[static_cast<size_t>(dim)] &&
-           func.root_region[static_cast<size_t>(dim)].extent() % own.vector_width == 0;
-}
-
 // The steps in a tile, and the loops that are lanes.
 struct Steps {
     int vector_loop;
@@ -89,31 +75,91 @@ bool loads_side_by_side(const PipelineIndex& index, const LoopNest& nest, const 
     if (!moves) {
         return next < 0;
     }
-    const bool is_in_rows = producer.interleaved == 1 && (!producer.is_input || producer.dense_dim >= 0);
+    const bool is_in_rows = producer.interleaved == 1 && (!producer.is_input || producer.dense_dim >= 0) &&
+                            !index.is_closed[static_cast<size_t>(access.producer)];
     return is_in_rows && !access.is_clamped && follows &&
            (next < 0 || has_rows_of(index, nest, access.producer, rows, next, steps.count));
 }
 
-}  // namespace
-
-int loop_in_lanes(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+// Do the lanes of a vector end where those of the last one do, at every size of the outputs?
+bool has_whole_vectors(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     const Stage& stage = index.stage(stage_id);
-    if (stage.lane_bytes == 0 || !nest[stage.func].is_computed()) {
-        return -1;
-    }
     const StageNest& own = nest_of(index, nest, stage_id);
-    const Steps steps{own.vector_loop, reduction_loops(stage).back(), lane_steps(stage, own.levels.back())};
-    const bool shares_loops = own.leader >= 0 || is_leader(index, nest, stage.func);
-    // Of what several threads add to, each addition would be one by itself.
-    if (steps.count == 1 || own.is_parallel || shares_loops || !has_whole_vectors(index, nest, stage_id) ||
-        (own.vector_loop < 0 && stage.lane_bytes != kValueBytes)) {
+    if (own.vector_loop < 0 || rounds_vectors_up(index, nest, stage_id)) {
+        return true;
+    }
+    const auto lanes = static_cast<size_t>(own.vector_loop);
+    const LoopDim& loop = stage.loops[lanes];
+    const Func& func = index.func(stage.func);
+    if (loop.is_rvar || loop.pure_dim < 0 || !func.fixed_dims[static_cast<size_t>(loop.pure_dim)]) {
+        return false;
+    }
+    int64_t points = 1;
+    for (const Trips& level : own.levels) {
+        points *= level[lanes];
+    }
+    return points == func.root_region[static_cast<size_t>(loop.pure_dim)].extent();
+}
+
+// Are there as many steps in each tile, at every size? The first split of a loop is guarded where it leaves a rest.
+bool has_whole_steps(const Stage& stage, const StageNest& own, size_t loop) {
+    const LoopDim& dim = stage.loops[loop];
+    int64_t inside = own.levels.back()[loop];
+    int64_t part = inside;  // of the first split
+    for (size_t level = own.levels.size() - 1; level-- > 0;) {
+        if (own.levels[level][loop] > 1) {
+            part = inside;
+            inside *= own.levels[level][loop];
+        }
+    }
+    return dim.has_constant_extent && (dim.bounds.max.constant - dim.bounds.min.constant + 1) % part == 0;
+}
+
+// May the steps be lanes, whatever is read? Not under a condition, of which Halide makes scalars, nor where each writes
+// to another place; nor where vectors are wrong, or read too far (`may_vectorize`). Of what several threads add to,
+// each addition would be one by itself.
+bool may_be_lanes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Steps& steps) {
+    const Stage& stage = index.stage(stage_id);
+    const StageNest& own = nest_of(index, nest, stage_id);
+    return steps.count > 1 && !own.is_parallel && own.leader < 0 &&
+           (own.vector_loop >= 0 || stage.lane_bytes == kValueBytes) && has_whole_steps(stage, own, steps.loop) &&
+           may_vectorize(index, stage_id, steps.loop) &&
+           std::ranges::none_of(
+               stage.stores, [&](const Access& store) { return moves_with(store, steps.loop); }) &&
+           has_whole_vectors(index, nest, stage_id) && !is_leader(index, nest, stage.func);
+}
+
+Steps steps_of(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
+    const Stage& stage = index.stage(stage_id);
+    const StageNest& own = nest_of(index, nest, stage_id);
+    return {own.vector_loop, reduction_loops(stage).back(), lane_steps(stage, own.levels.back())};
+}
+
+int loop_of(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Steps& steps,
+            const StageReads& reads) {
+    const Stage& stage = index.stage(stage_id);
+    // What is inlined is no value that is there, and may be a difference of bytes, of which Halide makes wrong sums.
+    if (stage.lane_bytes == kValueBytes && !reads.inlined.empty()) {
         return -1;
     }
-    const std::shared_ptr<const StageReads> reads = effective_reads(index, nest, stage_id);
-    const bool is_so = std::ranges::all_of(reads->accesses, [&](const EffectiveAccess& access) {
+    const bool is_so = std::ranges::all_of(reads.accesses, [&](const EffectiveAccess& access) {
         return access.producer == stage.func || loads_side_by_side(index, nest, access, steps);
     });
     return is_so ? static_cast<int>(steps.loop) : -1;
+}
+
+}  // namespace
+
+int loop_in_lanes(const PipelineIndex& index, const LoopNest& nest, int stage_id, const StageReads* reads) {
+    if (index.stage(stage_id).lane_bytes == 0 || !nest[index.stage(stage_id).func].is_computed()) {
+        return -1;
+    }
+    const Steps steps = steps_of(index, nest, stage_id);
+    if (!may_be_lanes(index, nest, stage_id, steps)) {
+        return -1;
+    }
+    return reads != nullptr ? loop_of(index, nest, stage_id, steps, *reads)
+                            : loop_of(index, nest, stage_id, steps, *effective_reads(index, nest, stage_id));
 }
 
 std::vector<int> loops_in_lanes(const PipelineIndex& index, const LoopNest& nest) {

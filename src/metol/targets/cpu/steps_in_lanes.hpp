@@ -3,12 +3,14 @@
 // several for each lane of the sum.
 #pragma once
 
+#include "schedule/reads.hpp"
 #include "targets/cpu/cpu_parameters.hpp"
 
 namespace metol::cpu {
 
-// The reduction loop of which the steps in a tile become lanes; -1 where none do.
-int loop_in_lanes(const PipelineIndex& index, const LoopNest& nest, int stage);
+// The reduction loop of which the steps in a tile become lanes; -1 where none do. `reads` are those of the Stage, if
+// they are known.
+int loop_in_lanes(const PipelineIndex& index, const LoopNest& nest, int stage, const StageReads* reads = nullptr);
 
 // [Stages] The same of each.
 std::vector<int> loops_in_lanes(const PipelineIndex& index, const LoopNest& nest);
