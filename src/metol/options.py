@@ -112,7 +112,9 @@ class SearchOptions:
     sliding: bool = True
     """Whether a Func may be stored further out than it is computed, so that nothing is computed twice."""
     reductions: bool = True
-    """Whether reduction loops may be unrolled, blocked and moved out of the loops over points."""
+    """Whether reduction loops may be unrolled, blocked and moved out of the loops over points. Steps that are unrolled
+    may be lanes of vectors, which Halide adds up: in another order, also of floats, unless the target says
+    `strict_float`."""
     vector_widths: bool = True
     """Whether vectors may be native for the narrowest type of a Stage as well as for the widest."""
     storage: bool = True

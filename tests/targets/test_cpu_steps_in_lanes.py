@@ -22,6 +22,7 @@ from small_pipelines import (
     some_machine,
 )
 
+import metol
 from metol import _core
 from metol.lower import Call, Schedule, cpu_directives, describe_funcs, rewritten_directives
 from metol.lower.directive import RVar
@@ -313,10 +314,21 @@ def test_a_single_sum_of_products_is_right() -> None:
     ExactRuns("no_dimension", build).check(Schedule(funcs=funcs, directives=directives))
 
 
-def test_a_search_finds_them() -> None:
-    import metol
+def covariances() -> hl.Pipeline:
+    """Sums of products of what another Func makes, of which a beam of one state comes to none that pays."""
+    features, samples = 32, 65536
+    data = image(features, samples, name="data", pixel=BYTES)
+    centred, sums, output = hl.Func("centred"), hl.Func("sums"), hl.Func("output")
+    n = hl.RDom([(0, samples)], "n")
+    centred[X, Y] = hl.i16(data[X, Y]) - hl.i16(100)
+    sums[X, Y] = 0
+    sums[X, Y] += hl.i32(centred[X, n.x]) * hl.i32(centred[Y, n.x])
+    output[X, Y] = hl.f32(sums[X, Y]) * hl.f32(1 / samples)
+    return finish(output, sizes=(features, features))
 
+
+@pytest.mark.parametrize(("build", "target"), [(products, BYTE_TARGET), (covariances, SOME_TARGET)])
+def test_a_search_finds_them(build: Callable[[], hl.Pipeline], target: str) -> None:
     options = metol.SearchOptions(budget_seconds=60, weights="analytical")
-    machine = some_machine(target=BYTE_TARGET)
-    schedule = metol.autoschedule(products(), machine=machine, target=BYTE_TARGET, options=options).schedule
+    schedule = metol.autoschedule(build(), machine=some_machine(target=target), target=target, options=options).schedule
     assert any(d.call is Call.ATOMIC for d in schedule.directives)

@@ -24,6 +24,8 @@ _MAX_REWRITES = 4
 _LEAST_GAIN = 0.02
 # What copies must save for a search of its own: of all loops, with them.
 _LEAST_GAIN_OF_OTHER_LOOPS = 0.1
+# `Stage.lane_bytes` of sums of products, of which an instruction adds up several.
+_FACTOR_BYTES = (1, 2)
 # Stages that take less than this share of the predicted time are left as they are.
 _LEAST_SHARE = 0.02
 
@@ -135,17 +137,20 @@ def _rewritten(
 ) -> tuple[Form, SearchResult | None, int]:
     """Rewrite one update after the other as long as that makes the quick search's result cheaper."""
     form, best, nest, candidates = start, None, found, 0
+    # Lanes of partial results pay with tiles that a beam of one state rarely comes to.
+    has_narrow_products = any(stage.lane_bytes in _FACTOR_BYTES for stage in start.dag.stages)
+    quick = rewriting.thorough if has_narrow_products else rewriting.quick
     for _ in range(_MAX_REWRITES):
         proposals = rewriting.propose(form.dag, nest.state.describe(), _expensive_stages(form, nest, model))
         if not proposals or budget.is_spent():
             break
         if best is None:
-            best = rewriting.quick.search(start.space, model, budget)
+            best = quick.search(start.space, model, budget)
         alone = [proposal for proposal in proposals if len(proposal) == 1]
-        tried = _tried(form, alone, rewriting, rewriting.quick, model, budget)
+        tried = _tried(form, alone, rewriting, quick, model, budget)
         together = [proposal for proposal in proposals if len(proposal) > 1]
         others = _tried(form, together, rewriting, rewriting.thorough, model, budget)
-        if tried and others and rewriting.thorough is not rewriting.quick:
+        if tried and others and rewriting.thorough is not quick:
             # By the same search as the best of those alone.
             first, _ = min(tried, key=_cost_of)
             with contextlib.suppress(DeadEndError):
