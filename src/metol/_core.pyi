@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 DECISION_VERSION: int
+VALUE_BYTES: int
 CPU_MOST_DENSE_STRIDE: float
 GPU_MOST_UNROLLED: int
 

@@ -4,7 +4,7 @@ Enters: one FuncSchedule a Func. Leaves: Directives. Every loop is split from th
 split can leave a remainder; which tail that split gets is what keeps the result right at every output size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from metol import _core
 from metol.lower.directive import Argument, Call, Directive, Site, Var
@@ -69,7 +69,12 @@ def cpu_directives(
     windowed = {s.compute.stage for s in schedules if s.slide_dim >= 0}
     for guest in (s for s in schedules if s.placement == _core.Placement.AT and s.compute.stage not in windowed):
         host = nests[guest.compute.stage]
-        if host.is_inside and not options.fixed_sizes and _is_in_fused_tasks(schedules, guest, nests):
+        # Only where all tasks are one loop.
+        if (
+            host.is_inside
+            and not options.fixed_sizes
+            and any(outer.fused is not None for outer in _hosts(schedules, guest, nests))
+        ):
             host.split_whole_loops(guest.compute.level)
     for window in (s for s in schedules if s.slide_dim >= 0):
         nests[window.compute.stage].hold_window(window.compute.level)
@@ -138,25 +143,23 @@ def _shared_loops(nests: dict[int, StageLoops], follower: int) -> Directive:
     return Directive(own.stage.func, own.stage.index, Call.COMPUTE_WITH, (site,))
 
 
-def _is_in_fused_tasks(
+def _hosts(
     schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, StageLoops]
-) -> bool:
-    """Whether a Func is computed in a loop of tasks that was several loops."""
+) -> Iterator[StageLoops]:
+    """The loops that a Func is computed in, from the innermost Stage to that of a Func at root."""
     while schedule.placement == _core.Placement.AT:
         host = nests[schedule.compute.stage]
-        if host.fused is not None:
-            return True
+        yield host
         schedule = schedules[host.stage.func]
-    return False
 
 
 def _task_body(
     schedules: Sequence[_core.FuncSchedule], schedule: _core.FuncSchedule, nests: dict[int, StageLoops]
 ) -> Site:
     """The body of the parallel loop around a Func computed inside others, or the root."""
-    while schedule.placement == _core.Placement.AT:
-        host = nests[schedule.compute.stage]
+    func = schedule.func
+    for host in _hosts(schedules, schedule, nests):
+        func = host.stage.func
         if host.nest.is_parallel:
-            return Site(host.stage.func, host.stage.index, host.body(0))
-        schedule = schedules[host.stage.func]
-    return Site(schedule.func, 0, None)
+            return Site(func, host.stage.index, host.body(0))
+    return Site(func, 0, None)

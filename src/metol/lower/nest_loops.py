@@ -359,8 +359,10 @@ class StageLoops:
         has_whole_vectors = lanes is not None and tails.rounds_vectors_up(self.stage, self.nest.vector_loop)
         guarded = set() if has_whole_vectors else {args[0] for _, args in calls if _GUARDS.intersection(args)}
         is_scalar = bool(guarded) and not (tails.stores_densely(self.stage) and tails.may_be_masked(self.stage))
-        has_dots = self.loop_in_lanes >= 0  # the lanes of which lie side by side, and have no guard
-        may_unroll = not guarded or has_dots or tails.may_unroll_guarded(self.stage, has_guarded_lanes=lanes in guarded)
+        adds_lanes = self.loop_in_lanes >= 0  # which lie side by side, and have no guard
+        may_unroll = (
+            not guarded or adds_lanes or tails.may_unroll_guarded(self.stage, has_guarded_lanes=lanes in guarded)
+        )
         is_unrolled = not is_plain and not is_scalar and may_unroll
         parallel = self._parallel()
         if self.fused is not None:
@@ -381,7 +383,7 @@ class StageLoops:
             pieces = self.pieces[self.nest.prefetch_loop]
             *_, ahead = (piece.loop for piece in pieces if piece.level == self.nest.prefetch_level)
             calls.append((Call.PREFETCH, (self.nest.prefetched, ahead, ahead, 1)))
-        if has_dots and is_unrolled:
+        if adds_lanes and is_unrolled:
             calls.append((Call.ATOMIC, ()))
         for piece in self._at_level(self.tile_level):
             of_lanes = self._is_of_lanes(piece)

@@ -145,6 +145,8 @@ struct LoopDim {
     BoundPair bounds;               // over the required region of the Func (loop i of these expressions = dimension i)
     bool has_constant_extent =
         false;  // an RVar whose extent is a literal: no estimate was put in, so full unrolling is legal
+    // That extent; 0 of other loops.
+    int64_t constant_extent() const { return has_constant_extent ? bounds.max.constant - bounds.min.constant + 1 : 0; }
 };
 
 // Operations of a Stage that move with the same loops; a bit for each of them.

@@ -110,7 +110,7 @@ int32_t lane_bytes_of(const hi::AssociativeOp& proof) {
     const bool is_there =
         call != nullptr && (call->call_type == hi::Call::Halide || call->call_type == hi::Call::Image);
     if (is_there && (op.as<hi::Add>() || op.as<hi::Min>() || op.as<hi::Max>())) {
-        return 4;
+        return kValueBytes;
     }
     const auto* product = step.as<hi::Mul>();
     if (product == nullptr || op.as<hi::Add>() == nullptr) {

@@ -65,6 +65,14 @@ std::vector<int> nest_order_of(const Stage& stage, int vector_loop) {
 
 }  // namespace
 
+size_t innermost_reduction(const Stage& stage) {
+    return static_cast<size_t>(std::ranges::find_if(stage.loops, &LoopDim::is_reduction) - stage.loops.begin());
+}
+
+bool may_add_products(const Stage& stage, int64_t steps) {
+    return (stage.lane_bytes == 1 || stage.lane_bytes == 2) && (steps == 2 || (steps == 4 && stage.lane_bytes == 1));
+}
+
 PipelineIndex::PipelineIndex(std::shared_ptr<const PipelineDag> pipeline, std::span<const int32_t> closed,
                              bool are_sizes_fixed, std::span<const int32_t> at_root)
     : dag(std::move(pipeline)), id(next_id()), has_fixed_sizes(are_sizes_fixed), growth(*dag) {
@@ -158,13 +166,12 @@ void PipelineIndex::find_fractions() {
 void PipelineIndex::find_lane_dims() {
     lane_dims.assign(dag->funcs.size(), -1);
     for (const Stage& own : dag->stages) {
-        const auto innermost = std::ranges::find_if(own.loops, &LoopDim::is_reduction);
-        if (own.lane_bytes == 0 || own.lane_bytes == kValueBytes || !innermost->has_constant_extent) {
+        if (own.lane_bytes == 0) {
             continue;
         }
-        const auto step = static_cast<size_t>(innermost - own.loops.begin());
-        const int64_t steps = innermost->bounds.max.constant - innermost->bounds.min.constant + 1;
-        if (steps != 2 && !(steps == 4 && own.lane_bytes == 1)) {
+        const size_t step = innermost_reduction(own);
+        const int64_t steps = own.loops[step].constant_extent();
+        if (!may_add_products(own, steps)) {
             continue;
         }
         for (size_t lane = 0; lane < own.loops.size(); lane++) {

@@ -21,6 +21,12 @@ struct Consumer {
     int16_t edge;
 };
 
+// The innermost reduction loop of a Stage that has one.
+size_t innermost_reduction(const Stage& stage);
+
+// Can an instruction add up so many products of a sum for each lane? Of words two, of bytes two pairs.
+bool may_add_products(const Stage& stage, int64_t steps);
+
 struct PipelineIndex {
     // `closed`: Funcs whose loops are not known; `at_root`: Funcs that nothing makes inline but that Halide compiles
     // them no other way.

@@ -24,8 +24,6 @@ _MAX_REWRITES = 4
 _LEAST_GAIN = 0.02
 # What copies must save for a search of its own: of all loops, with them.
 _LEAST_GAIN_OF_OTHER_LOOPS = 0.1
-# `Stage.lane_bytes` of sums of products, of which an instruction adds up several.
-_FACTOR_BYTES = (1, 2)
 # Stages that take less than this share of the predicted time are left as they are.
 _LEAST_SHARE = 0.02
 
@@ -138,7 +136,7 @@ def _rewritten(
     """Rewrite one update after the other as long as that makes the quick search's result cheaper."""
     form, best, nest, candidates = start, None, found, 0
     # Lanes of partial results pay with tiles that a beam of one state rarely comes to.
-    has_narrow_products = any(stage.lane_bytes in _FACTOR_BYTES for stage in start.dag.stages)
+    has_narrow_products = any(0 < stage.lane_bytes < _core.VALUE_BYTES for stage in start.dag.stages)
     quick = rewriting.thorough if has_narrow_products else rewriting.quick
     for _ in range(_MAX_REWRITES):
         proposals = rewriting.propose(form.dag, nest.state.describe(), _expensive_stages(form, nest, model))

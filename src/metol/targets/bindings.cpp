@@ -98,6 +98,7 @@ void bind_targets(py::module_& m) {
         "[Stages][loops]; and of which the steps in the tile are lanes of vectors: [Stages], -1 for none.");
     m.def("is_serial_on_gpu", &metol::gpu::is_serial, py::arg("stage"), py::arg("nest"), py::arg("loop"),
           "Does each thread run a loop of a Stage by itself?");
+    m.attr("VALUE_BYTES") = metol::kValueBytes;
     m.attr("CPU_MOST_DENSE_STRIDE") = metol::cpu::kMaxDenseStride;
     m.attr("GPU_MOST_UNROLLED") = metol::gpu::kMostUnrolled;
 }

@@ -280,13 +280,14 @@ DimSet GroupFeaturizer::known_loops(const StageContext& context, const TileShape
 }
 
 double GroupFeaturizer::arithmetic_share(const StageContext& context) {
-    const TileShape tile = tile_of(context);
-    if (tile.lane_steps > 1) {
-        return share_in_lanes(machine_, context.id, tile.lane_steps, tile.vector_loop >= 0);
+    if (context.loop_in_lanes >= 0) {
+        const int32_t steps = context.tile[static_cast<size_t>(context.loop_in_lanes)];
+        return share_in_lanes(machine_, context.id, steps, context.nest.vector_loop >= 0);
     }
     if (machine_.arithmetic[static_cast<size_t>(context.id)].empty()) {
         return 1;
     }
+    const TileShape tile = tile_of(context);
     const DimSet known = known_loops(context, tile);
     const Turns turns = innermost_turns(context);
     const Repeats repeats{turns.loop, static_cast<double>(turns.count), loops_inside(context, turns, known)};

@@ -57,8 +57,7 @@ VectorAccess classify(const EffectiveAccess& access, int vector_loop, const Rows
 }
 
 // The same where steps of a reduction are lanes: what these load lies side by side.
-VectorAccess classify_in_lanes(const EffectiveAccess& access, int vector_loop, double& stride) {
-    stride = 1;
+VectorAccess classify_in_lanes(const EffectiveAccess& access, int vector_loop) {
     return moves_with(access, static_cast<size_t>(vector_loop)) ? VectorAccess::Dense : VectorAccess::Broadcast;
 }
 
@@ -158,8 +157,8 @@ TileLoads loads_of_tile(const PipelineIndex& index, const LoopNest& nest, const 
         loads.scalar = distinct * registers;
         return loads;
     }
-    double stride = 0;
-    switch (tile.lane_steps > 1 ? classify_in_lanes(access, tile.vector_loop, stride)
+    double stride = 1;
+    switch (tile.lane_steps > 1 ? classify_in_lanes(access, tile.vector_loop)
                                 : classify(access, tile.vector_loop, rows, stride)) {
         case VectorAccess::Broadcast:
             // Of four bytes and more, the port that loads puts it in all lanes.

@@ -49,7 +49,6 @@ _CHAINED_INTEGERS: Final = 1 * _ADDITIONS_A_CYCLE
 _SPILL: Final = 16.0
 # A register of values that are lanes of a reduction: shuffled, and added to half as many, until one is left, as of 16
 # rows of 16 numbers that take three cycles a register; and what that is of as many scalar additions, of one point.
-_VALUE_BYTES: Final = 4
 _HALVING_ADDITIONS: Final = 6.0
 _HALVED_SCALARS: Final = 0.5
 _VECTOR_REGISTERS: Final = {64: 32, 32: 16, 16: 16}
@@ -233,7 +232,7 @@ def _lane_steps(
         return _core.LaneSteps()
     rates = machine.operations
     steps = machine.dot_steps(stage.lane_bytes)
-    if steps < 2 and stage.lane_bytes < _VALUE_BYTES:
+    if steps < 2 and stage.lane_bytes < _core.VALUE_BYTES:
         return _core.LaneSteps()
     if steps < 2:
         return _core.LaneSteps(1, _HALVING_ADDITIONS * rates.i32_add_seconds / seconds, _HALVED_SCALARS)

@@ -26,8 +26,8 @@ _LEAST_POINTS = 256
 _ACCUMULATORS = (1, 4)
 # Fewer partial results side by side are no vector.
 _LEAST_ROW = 4
-# Of a sum of products of narrow numbers; and `Stage.lane_bytes` of one of values as they are.
-_SUM_BYTES = _VALUE_BYTES = 4
+# Of a sum of products of narrow numbers.
+_SUM_BYTES = 4
 # Lanes further apart are loaded one by one.
 _FAR_APART = _core.CPU_MOST_DENSE_STRIDE
 # Updates that are rewritten at once: those of a normalization are two.
@@ -197,7 +197,7 @@ def _make(
         if in_whole_parts:
             part = next(size for size in range(part, left[outer] + 1) if left[outer] % size == 0)
         if left[outer] <= 2 * tasks:
-            if prod(left) == left[outer] and stage.lane_bytes == _VALUE_BYTES:
+            if prod(left) == left[outer] and stage.lane_bytes == _core.VALUE_BYTES:
                 return ()  # each partial result would be a copy of what is there
             plan.keep(outer)
         else:

@@ -121,19 +121,16 @@ bool may_unroll_steps(const Stage& stage) {
 
 namespace {
 
-// Can so many steps of a Stage become lanes? Of products of words two, of bytes two pairs; of values as many as halve
-// into one.
+// Can so many steps of a Stage become lanes? Of values as many as halve into one.
 bool may_be_lane_steps(const Stage& stage, int64_t steps) {
-    if (stage.lane_bytes == kValueBytes) {
-        return steps == 4 || steps == 8 || steps == 16;
-    }
-    return stage.lane_bytes > 0 && (steps == 2 || (steps == 4 && stage.lane_bytes == 1));
+    const bool may_be_values = stage.lane_bytes == kValueBytes && (steps == 4 || steps == 8 || steps == 16);
+    return may_be_values || may_add_products(stage, steps);
 }
 
 }  // namespace
 
 int32_t lane_steps(const Stage& stage, const Trips& tile) {
-    const int32_t steps = stage.lane_bytes > 0 ? tile[reduction_loops(stage).back()] : 1;
+    const int32_t steps = stage.lane_bytes > 0 ? tile[innermost_reduction(stage)] : 1;
     return may_be_lane_steps(stage, steps) ? steps : 1;
 }
 
@@ -145,7 +142,7 @@ int32_t steps_at_once(const PipelineIndex& index, const Stage& stage, const Stag
     if (stage.lane_bytes != kValueBytes) {
         return index.lane_dims[static_cast<size_t>(stage.func)] >= 0 ? steps : 1;
     }
-    const size_t loop = reduction_loops(stage).back();
+    const size_t loop = innermost_reduction(stage);
     const auto is_along_row = [&](const Access& access) {
         return std::ranges::all_of(access.jacobian, [&](const JacobianRow& row) {
             return slope_of(row, loop) == 0 || slope_of(row, loop) == 1;
@@ -160,14 +157,13 @@ bool has_row_of_steps(const Stage& stage, const Box& loops) {
     if (stage.lane_bytes == 0) {
         return false;
     }
-    const std::vector<size_t> reductions = reduction_loops(stage);
-    return !reductions.empty() && stage.loops[reductions.back()].has_constant_extent &&
-           may_be_lane_steps(stage, loops[static_cast<int>(reductions.back())].extent());
+    const size_t loop = innermost_reduction(stage);
+    return stage.loops[loop].has_constant_extent && may_be_lane_steps(stage, loops[static_cast<int>(loop)].extent());
 }
 
 void unroll_lane_steps(const Stage& stage, const Box& loops, StageTiling& tiling) {
     if (stage.lane_bytes != kValueBytes && has_row_of_steps(stage, loops)) {
-        const size_t loop = reduction_loops(stage).back();
+        const size_t loop = innermost_reduction(stage);
         tiling.tile[loop] = static_cast<int32_t>(loops[static_cast<int>(loop)].extent());
     }
 }

@@ -103,7 +103,6 @@ bool has_whole_vectors(const PipelineIndex& index, const LoopNest& nest, int sta
 
 // Are there as many steps in each tile, at every size? The first split of a loop is guarded where it leaves a rest.
 bool has_whole_steps(const Stage& stage, const StageNest& own, size_t loop) {
-    const LoopDim& dim = stage.loops[loop];
     int64_t inside = own.levels.back()[loop];
     int64_t part = inside;  // of the first split
     for (size_t level = own.levels.size() - 1; level-- > 0;) {
@@ -112,7 +111,8 @@ bool has_whole_steps(const Stage& stage, const StageNest& own, size_t loop) {
             inside *= own.levels[level][loop];
         }
     }
-    return dim.has_constant_extent && (dim.bounds.max.constant - dim.bounds.min.constant + 1) % part == 0;
+    const int64_t extent = stage.loops[loop].constant_extent();
+    return extent > 0 && extent % part == 0;
 }
 
 // May the steps be lanes, whatever is read? Not under a condition, of which Halide makes scalars, nor where each writes
@@ -132,7 +132,7 @@ bool may_be_lanes(const PipelineIndex& index, const LoopNest& nest, int stage_id
 Steps steps_of(const PipelineIndex& index, const LoopNest& nest, int stage_id) {
     const Stage& stage = index.stage(stage_id);
     const StageNest& own = nest_of(index, nest, stage_id);
-    return {own.vector_loop, reduction_loops(stage).back(), lane_steps(stage, own.levels.back())};
+    return {own.vector_loop, innermost_reduction(stage), lane_steps(stage, own.levels.back())};
 }
 
 int loop_of(const PipelineIndex& index, const LoopNest& nest, int stage_id, const Steps& steps,
